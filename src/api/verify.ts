@@ -51,8 +51,8 @@ export function verifyRoute({ guards, recheck, trustProxy, log }: VerifyRouteOpt
   function refuse({ requestId }: RequestContext, problem: Problem, limits = initialLimits): Response {
     const shown = problem.code === 'insufficient_scope' ? withoutSent(problem) : problem;
     const isLimit = problem.code === 'rate_limited' || problem.code === 'quota_exceeded';
-    const reached = isLimit ? (problem.limits ?? limits) : limits;
-    const response = problemResponse(shown, requestId, challengeFor(shown, null), reached);
+    const states = isLimit ? (problem.limits ?? limits) : limits;
+    const response = problemResponse(shown, requestId, challengeFor(shown, null), states);
     identify(response.headers, null);
     return response;
   }

@@ -26,14 +26,14 @@ export type Minting = ReturnType<typeof createMinting>;
 
 export function createMinting(options: RotateOptions) {
   const { store, clock, random, sha256, log, originOf, granted, keyPrefix, production, creations } = options;
-  function paid(actor: Actor, request: KeyRequest): Result<Grant, Problem> {
+  function grantAndCharge(actor: Actor, request: KeyRequest): Result<Grant, Problem> {
     const grant = granted(actor, request);
     if (!grant.ok) return grant;
     const taken = creations.take(actor);
     return taken.ok ? grant : taken;
   }
 
-  function made(userId: string, name: string, grant: Grant, metadata: Metadata | null = null): MadeKey {
+  function newKey(userId: string, name: string, grant: Grant, metadata: Metadata | null = null): MadeKey {
     const { expiresInDays, ...given } = grant;
     const key = mintKey(keyPrefix, production, random);
     const createdAtMs = clock.nowMs();
@@ -58,9 +58,9 @@ export function createMinting(options: RotateOptions) {
       { name, ...request }: NewKey,
       metadata: Metadata | null = null,
     ): Promise<Result<MadeKey, Problem>> {
-      const grant = paid(actor, request);
+      const grant = grantAndCharge(actor, request);
       if (!grant.ok) return grant;
-      const { record, key } = made(actor.userId, name, grant.value, metadata);
+      const { record, key } = newKey(actor.userId, name, grant.value, metadata);
       const inserted = await store.insert(record, originOf('tool', actor, actor.actor));
       if (inserted === 'limit_reached') return err({ code: 'key_limit_reached' });
       logCreated(log, record, actor);
@@ -69,7 +69,7 @@ export function createMinting(options: RotateOptions) {
 
     /** Checks and rate-limits like `create`, for a key that is created later. */
     order(actor: Actor, { name, ...request }: NewKey): Result<KeyOrder, Problem> {
-      const grant = paid(actor, request);
+      const grant = grantAndCharge(actor, request);
       const { userId, actor: person, grantable } = actor;
       return grant.ok ? ok({ userId, actor: person, grantable, name, ...request }) : grant;
     },
@@ -77,7 +77,7 @@ export function createMinting(options: RotateOptions) {
     /** Returns an order's key, not stored yet; a problem if a ceiling was lowered meanwhile. */
     mint({ name, userId, actor, grantable, ...request }: KeyOrder, caller: Caller): Result<MadeKey, Problem> {
       const grant = granted(actorBy(caller, { userId, actor, grantable }), request);
-      return grant.ok ? ok(made(userId, name, grant.value)) : grant;
+      return grant.ok ? ok(newKey(userId, name, grant.value)) : grant;
     },
 
     rotate: createRotate(options),

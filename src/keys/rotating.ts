@@ -47,7 +47,7 @@ export function createRotate(options: RotateOptions) {
   const { keyPrefix, production, creations } = options;
 
   /** Returns a refusal, and charges the person's budget for requests that change nothing. */
-  function missed(actor: Actor, problem: Problem): Result<never, Problem> {
+  function refuseAndCharge(actor: Actor, problem: Problem): Result<never, Problem> {
     const taken = failedChanges.take(actor);
     return taken.ok ? err(problem) : taken;
   }
@@ -60,12 +60,13 @@ export function createRotate(options: RotateOptions) {
   /** Returns the key's record if the actor may rotate it now, and charges the budget of creations. */
   async function rotatable(actor: Actor, keyId: string, overlapMs: number) {
     const record = await store.findOwn(actor.userId, keyId);
-    if (record === null) return missed(actor, (await isChild(actor, keyId)) ? { code: 'key_is_child' } : NOT_FOUND);
+    if (record === null)
+      return refuseAndCharge(actor, (await isChild(actor, keyId)) ? { code: 'key_is_child' } : NOT_FOUND);
     if (!granted(actor, { scopes: record.scopes }).ok) {
       return err<Problem>({ code: 'scope_not_granted', grantable: actor.grantable ?? ceilings.scopes ?? [] });
     }
     const refusal = rotationRefusal(record, overlapMs, clock.nowMs());
-    if (refusal !== null) return missed(actor, refusal);
+    if (refusal !== null) return refuseAndCharge(actor, refusal);
     const taken = creations.take(actor);
     return taken.ok ? ok(record) : taken;
   }
@@ -96,14 +97,14 @@ export function createRotate(options: RotateOptions) {
   return async (actor: Actor, keyId: string, request: RotationRequest): Promise<Result<MadeKey, Problem>> => {
     const { overlapHours, expiresInDays } = request;
     if (!isIdShaped(keyId)) return err(NOT_FOUND);
-    const lasting = granted(actor, { scopes: [], expiresInDays });
-    if (!lasting.ok) return lasting;
+    const expiry = granted(actor, { scopes: [], expiresInDays });
+    if (!expiry.ok) return expiry;
     const overlapMs = overlapHours * MS_PER_HOUR;
     for (let tries = 0; tries < ROTATE_TRIES; tries += 1) {
       const found = await rotatable(actor, keyId, overlapMs);
       if (!found.ok) return found;
-      const made = await replaceSecret(actor, found.value, { overlapMs, expiresInDays });
-      if (made !== null) return ok(made);
+      const rotated = await replaceSecret(actor, found.value, { overlapMs, expiresInDays });
+      if (rotated !== null) return ok(rotated);
     }
     return err({ code: 'overloaded' });
   };

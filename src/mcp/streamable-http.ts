@@ -199,27 +199,27 @@ function createBatch({ mcp, recheck, replies }: BatchOptions) {
   /** Runs the messages one after the other, because a hundred large replies at once could exhaust the memory. */
   async function run(sender: Sender, messages: readonly Message[]): Promise<BatchReply[]> {
     const peer: Peer = { sender, era: 'legacy', capabilities: NO_CAPABILITIES, signIn: null };
-    const made: BatchReply[] = [];
+    const answers: BatchReply[] = [];
     let chars = 0;
     for (const message of messages) {
-      if (message.kind === 'invalid') made.push({ text: errorText(message.id, message.error) });
+      if (message.kind === 'invalid') answers.push({ text: errorText(message.id, message.error) });
       if (message.kind !== 'request') continue;
       const denied = (problem: Problem) => deniedText(message, 'legacy', problem);
       const { text, call } =
         chars < BATCH_CHARS_MAX ? await mcp(message, peer) : { text: denied(OVERLOADED), call: undefined };
       chars += text.length;
-      made.push({ text, call, denied });
+      answers.push({ text, call, denied });
     }
-    return made;
+    return answers;
   }
 
   return async (sender: Sender, messages: readonly Message[]): Promise<Response> => {
     const { context } = sender;
-    const made = await holdingOpen(context, Number.POSITIVE_INFINITY, run(sender, messages));
-    if (made.length === 0) return accepted();
-    const refused = await recheck(made.flatMap(({ call }) => call ?? [])); // by now a proof may be stale
+    const answers = await holdingOpen(context, Number.POSITIVE_INFINITY, run(sender, messages));
+    if (answers.length === 0) return accepted();
+    const refused = await recheck(answers.flatMap(({ call }) => call ?? [])); // by now a proof may be stale
     // Not join, which copies: a text without room is never flattened.
-    const text = made.reduce((all, { text, call, denied }, index) => {
+    const text = answers.reduce((all, { text, call, denied }, index) => {
       const problem = call && refused.get(call);
       return `${all}${index === 0 ? '' : ','}${problem && denied ? denied(problem) : text}`;
     }, '[');

@@ -46,12 +46,12 @@ export async function makeFirst<Service>(options: FirstOptions<Service>): Promis
     return await make(await read());
   } catch (error) {
     const bare = await make([]); // throws as well unless the files are at fault
-    tell(error, options);
+    report(error, options);
     return bare;
   }
 }
 
-function tell(error: unknown, { say, log }: Pick<FirstOptions<Replacement>, 'say' | 'log'>): void {
+function report(error: unknown, { say, log }: Pick<FirstOptions<Replacement>, 'say' | 'log'>): void {
   const reason = reasonOf(error);
   log.warn('tools not reloaded', { reason });
   say(`${reason}\n  the tools stay as they were until the next change`);
@@ -78,7 +78,7 @@ export function createReload<Service extends Replacement>(options: ReloadOptions
     try {
       await takeOver();
     } catch (error) {
-      tell(error, options);
+      report(error, options);
     }
   }
 

@@ -110,7 +110,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
     /** Passes a page of the change feed to the replica and the upkeep. */
     onPage(reached: ReachedPosition, page: FeedPage): void {
       if (reached.databaseId !== '' && isLost(reached, page)) replica?.discard();
-      upkeep?.saw(page);
+      upkeep?.onPage(page);
     },
     /**
      * Opens and migrates the database; a remote one that is out of reach as soon as it responds. Throws

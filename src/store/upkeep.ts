@@ -97,7 +97,7 @@ export function createUpkeep(db: Database, options: UpkeepOptions) {
   );
   return {
     /** Begins a run at once if the page shows too many changes. */
-    saw({ newestSeq, prunedSeq }: FeedPage): void {
+    onPage({ newestSeq, prunedSeq }: FeedPage): void {
       const nowMs = clock.monotonicMs();
       if (newestSeq - prunedSeq <= overdueAt || nowMs < overdueAgainAtMs) return;
       overdueAgainAtMs = nowMs + OVERDUE_AGAIN_AFTER_MS;

@@ -21,9 +21,9 @@ export interface Registry {
   readonly custom: CustomNames;
 }
 
-interface Made<T> {
+interface FromFile<T> {
   readonly file: string;
-  readonly made: T;
+  readonly item: T;
 }
 
 /**
@@ -32,30 +32,30 @@ interface Made<T> {
 export function register(deps: ToolDeps, files: readonly ToolFile[]): Registry {
   const all = files.flatMap(resourcesOf);
   const resources = byName('uri of a resource', all, ({ uri }) => uri);
-  const madeTools = files.flatMap(({ file, make }) => madeBy<Tool>('tool', file, () => make(deps)));
-  for (const made of madeTools) if (made.file !== SERVER_FILE) checkCustom(made, resources);
-  const madePrompts = files.flatMap(({ file, makePrompts }) =>
-    madeBy<Prompt>('prompt', file, () => makePrompts?.(deps) ?? []),
+  const tools = files.flatMap(({ file, make }) => definedBy<Tool>('tool', file, () => make(deps)));
+  for (const item of tools) if (item.file !== SERVER_FILE) checkCustom(item, resources);
+  const prompts = files.flatMap(({ file, makePrompts }) =>
+    definedBy<Prompt>('prompt', file, () => makePrompts?.(deps) ?? []),
   );
-  const operations = [...madeTools, ...madePrompts];
-  for (const made of operations) checkScopes(made, deps);
+  const operations = [...tools, ...prompts];
+  for (const item of operations) checkScopes(item, deps);
   const custom = Map.groupBy(operations, ({ file }) => file);
   custom.delete(SERVER_FILE);
   return {
-    tools: byName('tool name', madeTools, ({ name }) => name),
-    prompts: byName('prompt name', madePrompts, ({ name }) => name),
+    tools: byName('tool name', tools, ({ name }) => name),
+    prompts: byName('prompt name', prompts, ({ name }) => name),
     resources: [...resources.values()],
-    keyScopes: [...new Set(operations.flatMap(({ made }) => made.requiredScopes))].sort(),
-    custom: new Map([...custom].map(([file, all]) => [file, all.map(({ made }) => made.name)])),
+    keyScopes: [...new Set(operations.flatMap(({ item }) => item.requiredScopes))].sort(),
+    custom: new Map([...custom].map(([file, all]) => [file, all.map(({ item }) => item.name)])),
   };
 }
 
-function resourcesOf({ file, resources = [] }: ToolFile): readonly Made<Resource>[] {
+function resourcesOf({ file, resources = [] }: ToolFile): readonly FromFile<Resource>[] {
   if (!Array.isArray(resources)) throw faultOf(file, 'expected the export resources to be an array');
-  return resources.map((made: unknown, index) => {
-    const fault = isObject(made) ? faultIn(RESOURCE, made) : 'expected an object';
+  return resources.map((item: unknown, index) => {
+    const fault = isObject(item) ? faultIn(RESOURCE, item) : 'expected an object';
     if (fault !== null) throw faultOf(file, `resources[${index}]: ${fault}`);
-    return { file, made: made as Resource };
+    return { file, item: item as Resource };
   });
 }
 
@@ -64,20 +64,20 @@ const EXPECTED = {
   prompt: 'its export prompts to return what definePrompt makes',
 } as const;
 
-function madeBy<T extends Tool | Prompt>(
+function definedBy<T extends Tool | Prompt>(
   kind: T['kind'],
   file: string,
   make: () => T | readonly T[],
-): readonly Made<T>[] {
+): readonly FromFile<T>[] {
   const all = attempt(file, () => [make()].flat() as readonly T[]);
-  const isMade = (value: unknown) => isObject(value) && value.kind === kind;
-  if (!all.every(isMade)) throw faultOf(file, `expected ${EXPECTED[kind]}, or an array of that`);
-  return all.map((made) => ({ file, made }));
+  const isDefined = (value: unknown) => isObject(value) && value.kind === kind;
+  if (!all.every(isDefined)) throw faultOf(file, `expected ${EXPECTED[kind]}, or an array of that`);
+  return all.map((item) => ({ file, item }));
 }
 
 /** Checks an operator's tool for faults that tests exclude in the server's own. */
-function checkCustom({ file, made }: Made<Tool>, resources: ReadonlyMap<string, Resource>): void {
-  const { name, widget, headerParams, outputSchema } = made;
+function checkCustom({ file, item }: FromFile<Tool>, resources: ReadonlyMap<string, Resource>): void {
+  const { name, widget, headerParams, outputSchema } = item;
   attempt(file, () => {
     headerParams(); // throws for a type that JSON Schema can't express, which later would break the list of all tools
     outputSchema?.();
@@ -89,24 +89,24 @@ function checkCustom({ file, made }: Made<Tool>, resources: ReadonlyMap<string, 
 }
 
 /** Throws an Error if a tool or prompt demands a scope that no key can have. */
-function checkScopes({ file, made }: Made<Tool | Prompt>, { ceilings: { scopes: existing } }: ToolDeps): void {
-  const missing = existing && made.requiredScopes.find((scope) => !existing.includes(scope));
+function checkScopes({ file, item }: FromFile<Tool | Prompt>, { ceilings: { scopes: existing } }: ToolDeps): void {
+  const missing = existing && item.requiredScopes.find((scope) => !existing.includes(scope));
   if (!missing) return;
   const got = JSON.stringify(existing.join(' '));
   throw faultOf(
     file,
-    `KEY_SCOPES: expected ${JSON.stringify(missing)} in it, because ${made.name} needs it, got ${got}`,
+    `KEY_SCOPES: expected ${JSON.stringify(missing)} in it, because ${item.name} needs it, got ${got}`,
   );
 }
 
 /** Indexes by name. Throws an Error if two have the same name. */
-function byName<T>(what: string, all: readonly Made<T>[], nameOf: (made: T) => string): ReadonlyMap<string, T> {
+function byName<T>(what: string, all: readonly FromFile<T>[], nameOf: (item: T) => string): ReadonlyMap<string, T> {
   const fileOf = new Map<string, string>();
-  for (const { file, made } of all) {
-    const name = nameOf(made);
+  for (const { file, item } of all) {
+    const name = nameOf(item);
     const other = fileOf.get(name);
     if (other !== undefined) throw faultOf(file, `expected another ${what}, ${name} is in ${other} already`);
     fileOf.set(name, file);
   }
-  return new Map(all.map(({ made }) => [nameOf(made), made]));
+  return new Map(all.map(({ item }) => [nameOf(item), item]));
 }

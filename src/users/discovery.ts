@@ -205,9 +205,9 @@ export function createIssuerCache<T>(load: () => Promise<T>, options: IssuerCach
   function current(): T | null {
     const fresh = keptWithin(ttlMs);
     if (fresh !== null || failed === undefined) return fresh;
-    const lasting = keptWithin(lastsMs);
-    if (lasting !== null && !isPausing()) void fetching.run().catch(issuerOutageIn); // nobody waits for it
-    return lasting;
+    const old = keptWithin(lastsMs);
+    if (old !== null && !isPausing()) void fetching.run().catch(issuerOutageIn); // nobody waits for it
+    return old;
   }
 
   return {
@@ -217,18 +217,18 @@ export function createIssuerCache<T>(load: () => Promise<T>, options: IssuerCach
     async get(): Promise<T> {
       const known = current();
       if (known !== null) return known;
-      const lasting = keptWithin(lastsMs);
+      const old = keptWithin(lastsMs);
       const fetched = refresh();
-      if (lasting === null) return fetched;
+      if (old === null) return fetched;
       let cancel = () => {};
       const waited = new Promise<T>((resolve) => {
-        cancel = clock.after(WAIT_MS_MAX, () => resolve(lasting));
+        cancel = clock.after(WAIT_MS_MAX, () => resolve(old));
       });
       try {
         return await Promise.race([fetched, waited]);
       } catch (error) {
         issuerOutageIn(error);
-        return lasting;
+        return old;
       } finally {
         cancel();
       }

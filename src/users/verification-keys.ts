@@ -15,8 +15,8 @@ export interface VerificationKeys {
   /** Returns the cached keys; null if there are none, or they are stale. A verdict by other keys no longer counts. */
   current(): JwtKeys | null;
   get(): Awaitable<JwtKeys>;
-  /** Returns the current keys, for a token whose key `seen` lacks. They may still be `seen`. */
-  refreshedAfter(seen: JwtKeys): Awaitable<JwtKeys>;
+  /** Returns the current keys, for a token whose key `known` lacks. They may still be `known`. */
+  refreshedAfter(known: JwtKeys): Awaitable<JwtKeys>;
 }
 
 /** Creates the keys of an HS256 secret, and of a previous one that is still accepted. */

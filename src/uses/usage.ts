@@ -80,7 +80,7 @@ export function createUsage(options: UsageOptions) {
      * Counts units that a service admitted from memory and reports later, as far as all limits have room. Returns how many
      * found none. The last use is now. In memory only.
      */
-    tell(holder: Holder, units: number): number {
+    countReported(holder: Holder, units: number): number {
       const nowMs = clock.nowMs();
       const key = known.current(holder);
       const holders = known.withOwner(key);

@@ -86,7 +86,7 @@ interface Keeping {
 async function known(asking: Asking, { find, remove, get }: Keeping): Promise<string> {
   const { kept } = asking;
   const key = find(kept.read());
-  if (key !== undefined && (await standingOf(asking, key)) !== 'refused') return key;
+  if (key !== undefined && (await keyStateOf(asking, key)) !== 'refused') return key;
   function newer(): string | undefined {
     const found = find(kept.read());
     return found === key ? undefined : found;
@@ -124,19 +124,19 @@ async function makeChild(asking: Asking, livesMs: number): Promise<string> {
     });
     return key;
   }
-  const standing = verdictIn(made) === 'invalid_grant' ? await standingOf(asking, parent) : 'unknown';
-  if (standing === 'good') throw new CommandError('the kept key has no scope "delegate": make one that has');
-  if (standing === 'unknown') throw new CommandError(`the server makes no such key: ${saidBy(made)}`);
+  const state = verdictIn(made) === 'invalid_grant' ? await keyStateOf(asking, parent) : 'unknown';
+  if (state === 'good') throw new CommandError('the kept key has no scope "delegate": make one that has');
+  if (state === 'unknown') throw new CommandError(`the server makes no such key: ${saidBy(made)}`);
   await withoutKey(kept, parent);
   return askForParent();
 }
 
-type Standing = 'good' | 'refused' | 'unknown';
+type KeyState = 'good' | 'refused' | 'unknown';
 
 /**
  * Returns what the server says of a key. If it can't say now, or something before it responds, it has not refused the key.
  */
-async function standingOf({ server, signal }: Asking, key: string): Promise<Standing> {
+async function keyStateOf({ server, signal }: Asking, key: string): Promise<KeyState> {
   try {
     const headers = { 'X-API-Key': key };
     const response = await fetchEncoded(`${server}/verify`, { headers, redirect: 'error', signal });

@@ -136,21 +136,21 @@ async function editOf(store: AdminStore, { expiresInDays: days, ...edit }: KeyUp
 const UPDATE_TRIES = 10;
 
 /**
- * Updates a key like `updateKey`, but only if it still is as `judge` saw it (optimistic locking): no admin gives back
+ * Updates a key like `updateKey`, but only if it still is as `check` saw it (optimistic locking): no admin gives back
  * what another has just taken away.
  */
-async function updateJudged(
+async function updateChecked(
   store: AdminStore,
   id: string,
   edit: KeyEdit,
   origin: Origin,
-  judge: (key: EditedKey) => Result<unknown, Problem>,
+  check: (key: EditedKey) => Result<unknown, Problem>,
 ): Promise<Result<MadeEdit, Problem>> {
   for (let tries = 1; tries <= UPDATE_TRIES; tries += 1) {
     const [read] = await store.find({ id });
     if (read === undefined) return NOT_FOUND;
-    const judged = judge(read);
-    if (!judged.ok) return judged;
+    const checked = check(read);
+    if (!checked.ok) return checked;
     const changed = await store.edit(id, edit, origin, read);
     const [key] = await store.find({ id });
     if (key === undefined) return NOT_FOUND;
@@ -253,11 +253,11 @@ export function createAdminKeys(store: AdminStore, options: AdminKeysOptions) {
       if (!isIdShaped(keyId)) return NOT_FOUND; // it may be a key
       const { scopes = [], expiresInDays: days } = update;
       const edit = await editOf(store, update);
-      const judge = ({ scopes: held, expiresAtMs: endsAtMs }: EditedKey) => {
+      const check = ({ scopes: held, expiresAtMs: endsAtMs }: EditedKey) => {
         const lives = edit.expiresAtMs !== undefined && isLonger(edit.expiresAtMs, endsAtMs);
         return granted(actor, { scopes, held, ...(lives && { expiresInDays: days ?? Number.POSITIVE_INFINITY }) });
       };
-      const updated = await updateJudged(store, keyId, edit, adminOrigin(actor), judge);
+      const updated = await updateChecked(store, keyId, edit, adminOrigin(actor), check);
       return updated.ok ? showEdit(actor, updated.value, options) : updated;
     },
   };

@@ -46,7 +46,7 @@ export function createReportedUses({
       let dropped = 0;
       for (const [keyId, units] of unitsById) {
         const key = recall(keyId);
-        if (key?.holder) dropped += usage.tell(key.holder, units);
+        if (key?.holder) dropped += usage.countReported(key.holder, units);
       }
       return dropped;
     },

@@ -26,10 +26,10 @@ export function usedIn(text: string): Result<Used, Problem> {
   const pairs = text.split(' ').filter((pair) => pair !== '');
   if (pairs.length > PAIRS_MAX) return err(INVALID);
   for (const pair of pairs) {
-    const [, tell, digits] = PAIR.exec(pair) ?? [];
+    const [, handle, digits] = PAIR.exec(pair) ?? [];
     const units = Number(digits);
-    if (tell === undefined || units > UNITS_MAX) return err(INVALID);
-    used.set(tell, (used.get(tell) ?? 0) + units);
+    if (handle === undefined || units > UNITS_MAX) return err(INVALID);
+    used.set(handle, (used.get(handle) ?? 0) + units);
   }
   return ok(used);
 }
@@ -44,9 +44,9 @@ const codeOf = (macs: Macs, callerKeyId: string, encoded: string): string =>
   macs.of('tell', `${encodeURIComponent(callerKeyId)} ${encoded}`);
 
 /** Returns the id of the key; null if this caller was not given the handle. */
-function keyIdIn(tell: string, macs: Macs, callerKeyId: string): string | null {
-  const encoded = tell.slice(CODE_CHARS);
-  return codeOf(macs, callerKeyId, encoded) === tell.slice(0, CODE_CHARS) ? decodeURIComponent(encoded) : null;
+function keyIdIn(handle: string, macs: Macs, callerKeyId: string): string | null {
+  const encoded = handle.slice(CODE_CHARS);
+  return codeOf(macs, callerKeyId, encoded) === handle.slice(0, CODE_CHARS) ? decodeURIComponent(encoded) : null;
 }
 
 /** A calling key's dropped uses are logged at most this often. */

@@ -85,7 +85,7 @@ const KEYS_MAX = 100_000;
 /** Longer texts are no keys. */
 const KEY_CHARS_MAX = 1024;
 const TOLD_AT_ONCE_MAX = 1000;
-const TOLD_UNITS_MAX = 1_000_000;
+const REPORTED_UNITS_MAX = 1_000_000;
 const COST_MAX = 1000;
 /** How long a check waits for an answer: twice the bound within these, and the longest before the first response. */
 const QUESTION_MS_MIN = 1000;
@@ -141,31 +141,34 @@ class Holder {
   /** Units that may still be admitted from memory. */
   left = 0;
   /** What the server lent last, and when that was requested. */
-  lent = 0;
+  leased = 0;
   askedMs = Number.NEGATIVE_INFINITY;
   /** Units admitted, and not known to be reported. */
-  untold = 0;
+  unreported = 0;
   /** How many cached answers refer to it. */
   answers = 0;
   /** Units that were reported, when their request was over, and the request. */
-  #settled: { readonly atMs: number; readonly units: number; readonly by: readonly Told[] }[] = [];
+  #settled: { readonly atMs: number; readonly units: number; readonly by: readonly Report[] }[] = [];
 
   constructor(readonly id: string) {}
 
   /** Notes that a request has reported units, or has lost them. */
-  settle(units: number, by: readonly Told[]): void {
+  settle(units: number, by: readonly Report[]): void {
     const atMs = performance.now();
-    this.untold -= units;
+    this.unreported -= units;
     this.#settled = this.#settled.filter((one) => atMs - one.atMs < SETTLED_KEPT_MS);
     this.#settled.push({ atMs, units, by });
   }
 
   /** Takes over the units lent by an answer, less those admitted that its question did not report. */
-  lend(units: number, { askedMs, told }: { readonly askedMs: number; readonly told: readonly Told[] }): void {
+  addLease(
+    units: number,
+    { askedMs, reports }: { readonly askedMs: number; readonly reports: readonly Report[] },
+  ): void {
     if (askedMs < this.askedMs) return;
-    const elsewhere = this.#settled.filter(({ atMs, by }) => atMs >= askedMs && by !== told);
-    this.left = elsewhere.reduce((left, one) => left - one.units, units - this.untold);
-    this.lent = units;
+    const elsewhere = this.#settled.filter(({ atMs, by }) => atMs >= askedMs && by !== reports);
+    this.left = elsewhere.reduce((left, one) => left - one.units, units - this.unreported);
+    this.leased = units;
     this.askedMs = askedMs;
   }
 }
@@ -191,7 +194,7 @@ interface Limited {
 }
 
 /** Admitted units of a key, and the text that names it. */
-interface Told {
+interface Report {
   readonly tell: string;
   units: number;
   readonly holders: readonly Holder[];
@@ -224,7 +227,7 @@ class KeyVerifier implements Verifier {
   readonly #turns = new Turns();
   /** True after a question without an answer, until the server responds to the loop: nobody waits for it meanwhile. */
   #isAway = false;
-  #untold = new Map<string, Told>();
+  #unreported = new Map<string, Report>();
   #cursor = '';
   #known: Moment | undefined;
   #boundMs = 0;
@@ -232,7 +235,7 @@ class KeyVerifier implements Verifier {
   /** Ends the request of the loop. */
   #hangUp = new AbortController();
   /** Whether that reports units: then it is not ended at once. */
-  #isTelling = false;
+  #isReporting = false;
   readonly #begun: Promise<void>;
   readonly #listening: Promise<void>;
 
@@ -270,12 +273,12 @@ class KeyVerifier implements Verifier {
     const untilMs = performance.now() + CLOSE_MS_MAX;
     this.#closing.abort();
     this.#turns.turnAway();
-    const hangUp = setTimeout(() => this.#hangUp.abort(), this.#isTelling ? CLOSE_MS_MAX / 2 : 0);
+    const hangUp = setTimeout(() => this.#hangUp.abort(), this.#isReporting ? CLOSE_MS_MAX / 2 : 0);
     await this.#listening;
     clearTimeout(hangUp);
-    while (this.#untold.size > 0 && performance.now() < untilMs) {
-      const told = this.#take();
-      const fields = { cursor: this.#cursor, used: textOf(told) };
+    while (this.#unreported.size > 0 && performance.now() < untilMs) {
+      const reports = this.#take();
+      const fields = { cursor: this.#cursor, used: textOf(reports) };
       await this.#server.post('/changes', fields, Math.max(1, untilMs - performance.now())).catch(() => {});
     }
     this.#server.close();
@@ -296,7 +299,7 @@ class KeyVerifier implements Verifier {
     const lacking = lacksScope(found.identity, scopes);
     if (lacking !== undefined) return lacking;
     if (found.holders.some(({ left }) => left < cost)) return undefined;
-    const isScarce = found.holders.some(({ left, lent }) => left - cost < lent * AHEAD_PART);
+    const isScarce = found.holders.some(({ left, leased }) => left - cost < leased * AHEAD_PART);
     if (isScarce && !this.#isAway && !this.#questions.has(hash)) this.#askAhead(key, found, cost);
     else this.#admit(found, cost);
     return found.identity;
@@ -326,21 +329,21 @@ class KeyVerifier implements Verifier {
 
   #admit({ tell, holders }: CachedAnswer, units: number): void {
     this.#spend(holders, units);
-    this.#tellLater({ tell, units, holders });
+    this.#reportLater({ tell, units, holders });
   }
 
   #spend(holders: readonly Holder[], units: number): void {
     for (const holder of holders) {
       holder.left -= units;
-      holder.untold += units;
+      holder.unreported += units;
     }
   }
 
   /** Queues units for a later report, added to those of the same key. */
-  #tellLater({ tell, units, holders }: Told): void {
-    const told = this.#untold.get(tell);
-    if (told === undefined) this.#untold.set(tell, { tell, units, holders });
-    else told.units += units;
+  #reportLater({ tell, units, holders }: Report): void {
+    const report = this.#unreported.get(tell);
+    if (report === undefined) this.#unreported.set(tell, { tell, units, holders });
+    else report.units += units;
   }
 
   /** Asks the server, or waits for another check's question about the same key and decides by its cached answer. */
@@ -360,7 +363,7 @@ class KeyVerifier implements Verifier {
   }
 
   /** Asks, and lets others of the same key wait for it. `ahead`: units admitted already, which this question counts. */
-  #ask(key: string, hash: string, cost: number, ahead: readonly Told[] = []): Promise<Answer> {
+  #ask(key: string, hash: string, cost: number, ahead: readonly Report[] = []): Promise<Answer> {
     const question = this.#askInTime(key, hash, cost, ahead)
       .catch(() => UNAVAILABLE)
       .finally(() => {
@@ -371,11 +374,11 @@ class KeyVerifier implements Verifier {
   }
 
   /** Asks when its turn comes, and once more if the answer is too late to be used. */
-  async #askInTime(key: string, hash: string, cost: number, ahead: readonly Told[]): Promise<Answer> {
+  async #askInTime(key: string, hash: string, cost: number, ahead: readonly Report[]): Promise<Answer> {
     const began = now();
     if (this.#isAway || !(await this.#turns.take())) {
-      for (const one of ahead) this.#tellLater(one);
-      if (this.#turns.isFull) this.#server.tell(`more than ${QUESTIONS_MAX + WAITING_MAX} questions at once`);
+      for (const one of ahead) this.#reportLater(one);
+      if (this.#turns.isFull) this.#server.warn(`more than ${QUESTIONS_MAX + WAITING_MAX} questions at once`);
       return UNAVAILABLE;
     }
     try {
@@ -388,23 +391,24 @@ class KeyVerifier implements Verifier {
   }
 
   /** Asks once. Returns undefined if the response came too late. */
-  async #question({ key, hash, cost, began }: Question, ahead: readonly Told[]): Promise<Answer | undefined> {
+  async #question({ key, hash, cost, began }: Question, ahead: readonly Report[]): Promise<Answer | undefined> {
     if (this.#closing.signal.aborted || this.#isAway) {
-      for (const one of ahead) this.#tellLater(one);
+      for (const one of ahead) this.#reportLater(one);
       return UNAVAILABLE;
     }
     const asked = now();
     const cursor = this.#cursor;
     // Only of its own holders: units that this question reports, another can't.
     const holders = this.#cached.get(hash)?.holders ?? [];
-    const told = this.#take((one) => one.holders.some((holder) => holders.includes(holder)));
-    const fields = { token: key, lease: cursor, used: textOf(told), ...(cost !== 1 && { cost: String(cost) }) };
+    const reports = this.#take((one) => one.holders.some((holder) => holders.includes(holder)));
+    const fields = { token: key, lease: cursor, used: textOf(reports), ...(cost !== 1 && { cost: String(cost) }) };
     const withinMs = Math.max(QUESTION_MS_MIN, this.#questionMs - sinceMs(began));
     const { status, retryAfterS, body } = await this.#server.ask(fields, withinMs).catch(() => this.#noAnswer());
-    if (status === 200) return this.#answered({ hash, body, asked, cursor, told: this.#settle([...told, ...ahead]) });
-    for (const one of ahead) this.#tellLater(one);
-    if (isRefused(status) && status !== 429) for (const one of told) this.#tellLater(one);
-    else this.#settle(told);
+    if (status === 200)
+      return this.#answered({ hash, body, asked, cursor, reports: this.#settle([...reports, ...ahead]) });
+    for (const one of ahead) this.#reportLater(one);
+    if (isRefused(status) && status !== 429) for (const one of reports) this.#reportLater(one);
+    else this.#settle(reports);
     if (status !== 429 || (body.error !== 'rate_limited' && body.error !== 'quota_exceeded')) return UNAVAILABLE;
     this.#forget(hash);
     return this.#limit(hash, cost, refusal(body.error, { retryAfterS, ...limitOf(body) }), asked);
@@ -423,16 +427,16 @@ class KeyVerifier implements Verifier {
     return NO_RESPONSE;
   }
 
-  #answered({ hash, body, asked, cursor, told }: Answered): Answer | undefined {
+  #answered({ hash, body, asked, cursor, reports }: Answered): Answer | undefined {
     const old = this.#cached.get(hash); // its holders stay, also if the new answer has the same
     try {
       if (body.active !== true) return { is: 'refused', refused: refusal('invalid_api_key') };
       if (typeof body.fresh_ms !== 'number' || typeof body.bound_ms !== 'number') return UNAVAILABLE;
-      if (sinceMs(asked) > body.fresh_ms + body.bound_ms) return this.#server.tell(LATE);
+      if (sinceMs(asked) > body.fresh_ms + body.bound_ms) return this.#server.warn(LATE);
       const identity = identityOf(body);
       if (!isLease(body) || cursor !== this.#cursor || cursor === '') return { is: 'once', identity };
-      const question = { askedMs: asked.awakeMs, told };
-      const holders = body.lease_uses.map((lent) => this.#lend(lent, question));
+      const question = { askedMs: asked.awakeMs, reports };
+      const holders = body.lease_uses.map((leased) => this.#addLease(leased, question));
       const marks = body.marks.map(String);
       this.#cache({ hash, identity, marks, holders, tell: body.tell, end: later(asked, body.lease_ms) });
       return { is: 'remembered', identity };
@@ -442,11 +446,11 @@ class KeyVerifier implements Verifier {
   }
 
   /** Takes over the units lent for a holder. */
-  #lend(lent: unknown, question: Parameters<Holder['lend']>[1]): Holder {
-    const { holder: id, units } = lent as { readonly holder: string; readonly units: number };
+  #addLease(leased: unknown, question: Parameters<Holder['addLease']>[1]): Holder {
+    const { holder: id, units } = leased as { readonly holder: string; readonly units: number };
     const holder = this.#holders.get(id) ?? new Holder(id);
     this.#holders.set(id, holder);
-    holder.lend(units, question);
+    holder.addLease(units, question);
     return holder;
   }
 
@@ -486,34 +490,34 @@ class KeyVerifier implements Verifier {
 
   /** Drops a holder without cached answers or unreported units. */
   #release(holder: Holder): void {
-    if (holder.answers <= 0 && holder.untold <= 0 && this.#holders.get(holder.id) === holder) {
+    if (holder.answers <= 0 && holder.unreported <= 0 && this.#holders.get(holder.id) === holder) {
       this.#holders.delete(holder.id);
     }
   }
 
   /** Takes what one request may report: of some, or of all. */
-  #take(isMeant: (told: Told) => boolean = () => true): readonly Told[] {
-    const taken: Told[] = [];
-    for (const told of this.#untold.values()) {
-      if (!isMeant(told)) continue;
+  #take(isMeant: (report: Report) => boolean = () => true): readonly Report[] {
+    const taken: Report[] = [];
+    for (const report of this.#unreported.values()) {
+      if (!isMeant(report)) continue;
       if (taken.length >= TOLD_AT_ONCE_MAX) break;
-      const units = Math.min(told.units, TOLD_UNITS_MAX);
-      taken.push({ ...told, units });
-      told.units -= units;
-      if (told.units === 0) this.#untold.delete(told.tell);
+      const units = Math.min(report.units, REPORTED_UNITS_MAX);
+      taken.push({ ...report, units });
+      report.units -= units;
+      if (report.units === 0) this.#unreported.delete(report.tell);
     }
     return taken;
   }
 
   /** Drops reported units: they were counted, or are lost. */
-  #settle(told: readonly Told[]): readonly Told[] {
-    for (const { holders, units } of told) {
+  #settle(reports: readonly Report[]): readonly Report[] {
+    for (const { holders, units } of reports) {
       for (const holder of holders) {
-        holder.settle(units, told);
+        holder.settle(units, reports);
         this.#release(holder);
       }
     }
-    return told;
+    return reports;
   }
 
   /** Listens until closed. Calls `begun` after the first response or failure. */
@@ -538,25 +542,25 @@ class KeyVerifier implements Verifier {
     { readonly is: 'again'; readonly atMs: number } | { readonly is: 'failed'; readonly retryAfterMs: number }
   > {
     const asked = now();
-    const told = this.#take();
-    const isAllTold = this.#untold.size === 0;
+    const reports = this.#take();
+    const isAllReported = this.#unreported.size === 0;
     const withinMs = this.#known === undefined ? QUESTION_MS_MAX : 2 * this.#boundMs;
-    this.#isTelling = told.length > 0;
+    this.#isReporting = reports.length > 0;
     this.#hangUp = new AbortController();
     try {
       const { status, retryAfterS, body } = await this.#server.post(
         '/changes',
-        { cursor: this.#cursor, used: textOf(told) },
+        { cursor: this.#cursor, used: textOf(reports) },
         withinMs,
         this.#hangUp,
       );
-      if (isRefused(status)) for (const one of told) this.#tellLater(one);
-      else this.#settle(told);
+      if (isRefused(status)) for (const one of reports) this.#reportLater(one);
+      else this.#settle(reports);
       if (status !== 200) return { is: 'failed', retryAfterMs: (retryAfterS ?? Number.POSITIVE_INFINITY) * 1000 };
       this.#applyChanges(body, asked);
-      return { is: 'again', atMs: isAllTold ? asked.awakeMs + this.#boundMs / 4 : 0 };
+      return { is: 'again', atMs: isAllReported ? asked.awakeMs + this.#boundMs / 4 : 0 };
     } catch {
-      this.#settle(told);
+      this.#settle(reports);
       if (sinceMs(asked) >= withinMs) return { is: 'again', atMs: 0 };
       return { is: 'failed', retryAfterMs: Number.POSITIVE_INFINITY };
     }
@@ -572,7 +576,7 @@ class KeyVerifier implements Verifier {
     this.#cursor = String(body.cursor);
     this.#boundMs = Number(body.bound_ms);
     this.#known = later(asked, Number(body.fresh_ms));
-    if (this.knownForMs() > this.#boundMs) this.#server.tell(LATE);
+    if (this.knownForMs() > this.#boundMs) this.#server.warn(LATE);
   }
 }
 
@@ -591,7 +595,7 @@ interface Answered {
   readonly body: Body;
   readonly asked: Moment;
   readonly cursor: string;
-  readonly told: readonly Told[];
+  readonly reports: readonly Report[];
 }
 
 const LATE = 'responses come later than the bound allows';
@@ -647,7 +651,7 @@ class Reasons {
     this.#onError = onError;
   }
 
-  tell(reason: string): void {
+  warn(reason: string): void {
     const atMs = performance.now();
     const lastMs = this.#metAtMs.get(reason) ?? Number.NEGATIVE_INFINITY;
     if (this.#metAtMs.size >= REASONS_MAX) this.#metAtMs.clear();
@@ -741,11 +745,11 @@ class Server {
       });
       const read = await readResponse(response, path);
       const reason = reasonIn(path, read);
-      if (reason !== undefined) this.tell(reason);
+      if (reason !== undefined) this.warn(reason);
       return read;
     } catch (thrown) {
-      if (isOver) this.tell('no response in time');
-      else if (!hangUp.signal.aborted) this.tell(reasonOf(thrown));
+      if (isOver) this.warn('no response in time');
+      else if (!hangUp.signal.aborted) this.warn(reasonOf(thrown));
       throw thrown;
     } finally {
       clearTimeout(timer);
@@ -758,8 +762,8 @@ class Server {
     for (const hangUp of this.#open) hangUp.abort();
   }
 
-  tell(reason: string): undefined {
-    this.#reasons.tell(`${this.#url}: ${reason}`);
+  warn(reason: string): undefined {
+    this.#reasons.warn(`${this.#url}: ${reason}`);
   }
 }
 
@@ -796,7 +800,7 @@ const isLease = (body: Body): body is Body & Lease =>
 
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
-const textOf = (told: readonly Told[]): string => told.map(({ tell, units }) => `${tell}:${units}`).join(' ');
+const textOf = (reports: readonly Report[]): string => reports.map(({ tell, units }) => `${tell}:${units}`).join(' ');
 
 function identityOf(body: Body): Verified {
   const scopes = String(body.scope ?? '')

@@ -11,29 +11,29 @@ export interface Reservoir<T> {
 }
 
 export function createReservoir<T>(places: number): Reservoir<T> {
-  const placed: T[] = [];
+  const held: T[] = [];
   let offered = 0; // since the last `take`, with those that had a place then
 
   return {
     offer(one) {
       offered += 1;
-      if (placed.length < places) {
-        placed.push(one);
+      if (held.length < places) {
+        held.push(one);
         return undefined;
       }
       const at = Math.floor(Math.random() * offered);
-      const displaced = placed[at];
+      const displaced = held[at];
       if (displaced === undefined) return one;
-      placed[at] = one;
+      held[at] = one;
       return displaced;
     },
     take(count) {
-      const taken = placed.splice(0, count);
-      offered = placed.length;
+      const taken = held.splice(0, count);
+      offered = held.length;
       return taken;
     },
     get size() {
-      return placed.length;
+      return held.length;
     },
   };
 }
