@@ -22,8 +22,8 @@ const LIST_WAIT_MS_MAX = 5000;
 const LISTS_WAITING = { total: 1000, each: LIMITS.lists.burst + (LIMITS.lists.perS * LIST_WAIT_MS_MAX) / 1000 };
 /** From this many keys on, the list yields to the event loop before it is completed. */
 const LONG_LIST_KEYS = 50;
-/** Keys that are completed at once, so that little is read of keys that don't fit. */
-const COMPLETED_KEYS = 200;
+/** Keys that are read at once: it takes a local file's process some milliseconds, and few that don't fit are read. */
+const KEYS_AT_ONCE = 200;
 
 /** A key as its owner sees it. */
 export interface OwnKey extends ListedKey {
@@ -133,6 +133,22 @@ export function createLists(options: ListOwnOptions) {
     }
   }
 
+  /** Yields the keys after a position until they surely fill a page. Returns whether there are more. */
+  async function* slicesAfter(
+    userId: string,
+    after: ListPlace | null,
+  ): AsyncGenerator<readonly PlacedOwnKey[], boolean> {
+    let place = after;
+    for (let bytesMax = LIST_BYTES_MAX; ; ) {
+      const { keys, bytes, hasMore } = await store.listByUser(userId, place, { bytesMax, keysMax: KEYS_AT_ONCE });
+      if (keys.length >= LONG_LIST_KEYS) await nextTurn();
+      yield await ownKeys(keys, options, clock.nowMs());
+      bytesMax -= bytes;
+      place = keys.at(-1) ?? place;
+      if (!hasMore || bytesMax <= 0) return hasMore;
+    }
+  }
+
   return {
     /** Lists the actor's keys after a position (null: from the newest), as many as fit on the page that `begin` begins: by default, all that were read. */
     list: (
@@ -141,20 +157,18 @@ export function createLists(options: ListOwnOptions) {
       begin: BeginPage = () => () => true,
     ): Promise<Result<OwnPage, Problem>> =>
       inTurn(actor, async () => {
-        const [listed, plan] = await Promise.all([
-          store.listByUser(actor.userId, after, LIST_BYTES_MAX),
-          planOf(actor.userId),
-        ]);
-        if (listed.length >= LONG_LIST_KEYS) await nextTurn();
+        const slices = slicesAfter(actor.userId, after);
+        const [first, plan] = await Promise.all([slices.next(), planOf(actor.userId)]);
         const fits = begin(plan);
         const keys: PlacedOwnKey[] = [];
-        for (let from = 0; from < listed.length; from += COMPLETED_KEYS) {
-          for (const key of await ownKeys(listed.slice(from, from + COMPLETED_KEYS), options, clock.nowMs())) {
+        let slice = first;
+        for (; !slice.done; slice = await slices.next()) {
+          for (const key of slice.value) {
             if (!fits(key)) return { keys, hasMore: true, plan };
             keys.push(key);
           }
         }
-        return { keys, hasMore: false, plan };
+        return { keys, hasMore: slice.value, plan };
       }),
     /** Lists the living children of the actor's key after a position; none if the key is another owner's. */
     listChildren: (

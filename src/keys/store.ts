@@ -110,9 +110,23 @@ export const COUNTED_MAX = 1000;
  */
 export interface KeyStore extends KeyReads, KeyChanges, UsesStore {}
 
+/** Bounds what one statement lists. */
+export interface ListedMost {
+  /** The bytes of JSON. */
+  readonly bytesMax: number;
+  readonly keysMax: number;
+}
+
+export interface ListedPage {
+  readonly keys: readonly (ListedKey & ListPlace)[];
+  /** The least bytes that the keys take as JSON. */
+  readonly bytes: number;
+  readonly hasMore: boolean;
+}
+
 export interface KeyReads {
-  /** Returns keys after a position (null: from the first): as many as fit in `bytesMax` of JSON, and the next. */
-  listByUser(userId: string, after: ListPlace | null, bytesMax: number): Promise<readonly (ListedKey & ListPlace)[]>;
+  /** Returns keys after a position (null: from the first), as many as may begin within the bytes. */
+  listByUser(userId: string, after: ListPlace | null, most: ListedMost): Promise<ListedPage>;
   /** Returns the owner's key, from the primary; null: no such key. */
   findOwn(userId: string, keyId: string): Promise<ListedKey | null>;
   /** Finds records by the hashes of their secrets, with one statement. */

@@ -1,7 +1,7 @@
 // Implements the reads of the key store: of records possibly from a replica, of everything else from the primary.
 
 import { type ChangeMark, FEED_PAGE_MAX, type FeedPage, type FeedPosition, hasReached } from '../ground/change-feed.ts';
-import type { PresentedKey } from '../keys/record.ts';
+import type { ListedKey, PresentedKey } from '../keys/record.ts';
 import {
   COUNTED_MAX,
   type EventQuery,
@@ -64,13 +64,15 @@ const LISTED_KEY_BYTES_MIN = 136;
 const AFTER = 'k.user_id = ?1 AND (k.created_at_ms, k.row) < (?2, ?3)';
 const NEWEST_FIRST = 'ORDER BY k.created_at_ms DESC, k.row DESC';
 
+const LISTED_BYTES = `${TEXT_BYTES} + ${LISTED_KEY_BYTES_MIN} AS bytes`;
+
 // As many keys as begin within the bytes, by a running sum over no more than would fit without text; and one more, if there
 // is one.
-const LIST = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms, ${RULES_OF} AS rules
+const LIST = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms, ${RULES_OF} AS rules, ${LISTED_BYTES}
 FROM api_keys k WHERE ${AFTER} ${NEWEST_FIRST} LIMIT (SELECT count(*) + 1 FROM (
 SELECT sum(bytes) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (
-SELECT ${TEXT_BYTES} + ${LISTED_KEY_BYTES_MIN} AS bytes FROM api_keys k
-WHERE ${AFTER} ${NEWEST_FIRST} LIMIT CAST(?4 / ${LISTED_KEY_BYTES_MIN} AS INTEGER) + 1)) WHERE before IS NULL OR before < ?4)`;
+SELECT ${LISTED_BYTES} FROM api_keys k
+WHERE ${AFTER} ${NEWEST_FIRST} LIMIT min(?5, CAST(?4 / ${LISTED_KEY_BYTES_MIN} AS INTEGER) + 1))) WHERE before IS NULL OR before < ?4)`;
 
 /** Returns a query's statement. Each given condition is served by an index, or bounds what is read. */
 function eventsStatement(query: EventQuery, order: 'ASC' | 'DESC'): Statement {
@@ -186,10 +188,18 @@ export const keyReads = (
   derived: DerivedLookup = NO_DERIVED,
   rules: RuleLookup = NO_RULES,
 ): KeyReads => ({
-  async listByUser(userId, after, bytesMax) {
+  async listByUser(userId, after, { bytesMax, keysMax }) {
     const { createdAtMs, row } = after ?? BEFORE_ALL;
-    const rows = await primary.read({ sql: LIST, args: [userId, createdAtMs, row, bytesMax], fairnessKey: userId });
-    return rows.map((listed) => ({ ...listedOf(listed), row: Number(listed.row) }));
+    const args = [userId, createdAtMs, row, bytesMax, keysMax];
+    const rows = await primary.read({ sql: LIST, args, fairnessKey: userId });
+    const keys: (ListedKey & ListPlace)[] = [];
+    let bytes = 0;
+    for (const listed of rows) {
+      if (bytes >= bytesMax || keys.length === keysMax) break;
+      keys.push({ ...listedOf(listed), row: Number(listed.row) });
+      bytes += Number(listed.bytes);
+    }
+    return { keys, bytes, hasMore: keys.length < rows.length };
   },
 
   async findOwn(userId, keyId) {

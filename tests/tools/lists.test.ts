@@ -2,10 +2,14 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
+import * as v from 'valibot';
+import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { openDatabase } from '../support/database-client.ts';
+import { fillKeys } from '../support/fill.ts';
 import { call, callAll, openSse, post, postModern } from '../support/mcp.ts';
 import { BEHIND_PROXY, cameFrom } from '../support/sse-socket.ts';
 import { bearer, createTestApp, listedKeys, type TestApp } from '../support/test-app.ts';
+import { facts } from '../support/tools.ts';
 
 /** Of a page. */
 const LIST_BYTES_MAX = 100_000;
@@ -72,6 +76,35 @@ describe('a list in pages', () => {
     expect(idsIn(pages)).toEqual(ids);
     expect(await pageOf(app, 'bob', pages[0]?.nextCursor)).toEqual({ keys: [] });
   }, 180_000);
+
+  test('a tool of one’s own that sets no bound lists all keys in pages, too', async () => {
+    const all = ({ guards, keys }: ToolDeps) =>
+      defineTool(guards.userJwt, {
+        ...facts('all_keys'),
+        input: v.strictObject({}),
+        output: v.strictObject({ pages: v.array(v.array(v.string())) }),
+        async run(_input, { auth, requestId, clientAddress }) {
+          const { subject: userId, actor, grantable } = auth;
+          const who = { userId, actor, grantable, requestId, clientAddress };
+          const pages: string[][] = [];
+          for (let after: Parameters<typeof keys.list>[1] = null; ; ) {
+            const page = await keys.list(who, after);
+            if (!page.ok) return page;
+            pages.push(page.value.keys.map(({ id }) => id));
+            if (!page.value.hasMore) return ok({ pages });
+            after = page.value.keys.at(-1) ?? null;
+          }
+        },
+      });
+    await using app = await createTestApp({ store: 'embedded', tools: (deps) => [all(deps)] });
+    const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+    await fillKeys(db, 1000);
+    await db.execute("UPDATE api_keys SET user_id = 'alice'");
+    db.close();
+    const { status, body } = await app.call('all_keys', {}, await bearer(app, 'alice'));
+    expect([status, body.pages.length]).toEqual([200, 2]);
+    expect(new Set(body.pages.flat()).size).toBe(1000);
+  });
 
   test('what is made, deleted or revoked between two pages makes no other key appear twice or not at all', async () => {
     await using app = await createTestApp();
