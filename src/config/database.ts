@@ -3,7 +3,7 @@
 import { isLoopback } from '../ground/ip.ts';
 import type { NoteFault } from '../ground/text.ts';
 import { parseUrl, shownUrl } from '../ground/urls.ts';
-import type { DatabaseConfig, EmbeddedConfig, RemoteConfig } from '../store/place.ts';
+import type { DatabaseConfig, EmbeddedConfig, RemoteConfig } from '../store/database.ts';
 
 type DatabasePlace = EmbeddedConfig | Pick<RemoteConfig, 'mode' | 'url'>;
 

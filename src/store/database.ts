@@ -1,6 +1,9 @@
 // Declares the interface of one SQLite database, which embedded/ and remote/ implement, and validates values it returns.
 
+import type { ReachedPosition } from '../ground/change-feed.ts';
 import { StoreOutage } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
+import type { Log } from '../watch/log.ts';
 
 export type Value = string | number | bigint | ArrayBuffer | null;
 
@@ -117,3 +120,42 @@ export function errorReason(error: unknown): string {
   const text = String(message ?? error).split('\n', 1)[0] ?? '';
   return typeof code === 'string' && !text.includes(code) ? `${code}: ${text}` : text;
 }
+
+// Where the keys are: in a file, or in a remote database with or without a replica.
+
+export interface RemoteConfig {
+  readonly mode: 'remote';
+  readonly url: string;
+  readonly authToken: string | null;
+  readonly replicaFile: string | null;
+}
+
+export interface EmbeddedConfig {
+  readonly mode: 'embedded';
+  readonly path: string;
+}
+
+export type DatabaseConfig = EmbeddedConfig | RemoteConfig;
+
+/** A local copy of a remote database's keys, for reads. */
+export interface Replica {
+  /** Opens it, once the primary is known to respond. */
+  open(): void;
+  /** Reads one statement; null if the replica does not respond. */
+  read(statement: Statement): Promise<readonly Row[] | null>;
+  /** Returns its state, as seen by a process that has seen everything up to `reached`. */
+  state(reached: ReachedPosition): Promise<string>;
+  /** Drops the replica's data after the primary was replaced. */
+  discard(): void;
+  close(): Promise<void>;
+}
+
+export interface ReplicaOptions {
+  readonly file: string;
+  readonly readPrimary: (statement: Statement) => Promise<readonly Row[]>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Creates a replica that is opened later. Throws if its file belongs to another program, or is a database of keys. */
+export type CreateReplica = (options: ReplicaOptions) => Replica;

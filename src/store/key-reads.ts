@@ -13,9 +13,17 @@ import {
 import type { CountsAsOf, KeyCounts } from '../uses/store.ts';
 import { KEY_COLUMNS, TEXT_BYTES } from './columns.ts';
 import { COUNTS, countArgs, countsOf, OWNER_COUNTS } from './counts.ts';
-import { type Database, firstOf, type Row, type Statement, textIn, type Value, wholeIn } from './database.ts';
+import {
+  type Database,
+  firstOf,
+  type Replica,
+  type Row,
+  type Statement,
+  textIn,
+  type Value,
+  wholeIn,
+} from './database.ts';
 import { OWNER_SETTINGS } from './owner-settings.ts';
-import type { Replica } from './place.ts';
 import { eventOf, IS_BLOCKED, listedOf, positionOf, presentedOf, RULES_OF, rowBy, USED_AT } from './rows.ts';
 
 /** The number of the newest change; needs `feed f`. */

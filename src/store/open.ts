@@ -13,11 +13,10 @@ import { type DerivedKeys, type KeyStore, NO_DERIVED_KEYS } from '../keys/store.
 import type { Log } from '../watch/log.ts';
 import { createOutageLog } from '../watch/outage.ts';
 import { countsStore } from './counts.ts';
-import { type Database, firstOf, nowMsOf } from './database.ts';
+import { type Database, type DatabaseConfig, firstOf, nowMsOf } from './database.ts';
 import { keyChanges } from './key-changes.ts';
 import { type DerivedLookup, keyReads, type RuleLookup } from './key-reads.ts';
 import { planStore } from './owner-settings.ts';
-import type { DatabaseConfig } from './place.ts';
 import type { RemoteOptions } from './remote/open.ts';
 import { WRITE_PROBE } from './schema.ts';
 import { createUpkeep, type Upkeep, type UpkeepOptions } from './upkeep.ts';

@@ -11,8 +11,8 @@ import type { InvalidInput } from '../../ground/problem.ts';
 import { type Sha256, systemClock } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import type { Origin } from '../../keys/actor.ts';
+import type { DatabaseConfig } from '../../store/database.ts';
 import { openStore, type Store } from '../../store/open.ts';
-import type { DatabaseConfig } from '../../store/place.ts';
 import { createLog } from '../../watch/log.ts';
 import { CommandError, type Io, type IoStreams, UsageError } from '../io.ts';
 

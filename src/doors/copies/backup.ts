@@ -3,11 +3,16 @@
 import { open } from 'node:fs/promises';
 import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage, StoreOutage } from '../../ground/result.ts';
-import { type Database, type Row, type Statement, UnusableDatabase } from '../../store/database.ts';
+import {
+  type Database,
+  type DatabaseConfig,
+  type Row,
+  type Statement,
+  UnusableDatabase,
+} from '../../store/database.ts';
 import { embeddedDatabase } from '../../store/embedded/database.ts';
 import { inspectFile, mustBeNoFolder, openError } from '../../store/embedded/open.ts';
 import { CHANGES, pageOf } from '../../store/key-reads.ts';
-import type { DatabaseConfig } from '../../store/place.ts';
 import { remoteDatabase } from '../../store/remote/database.ts';
 import { inspect, MAY_BE_OURS } from '../../store/schema.ts';
 import { LEFT_OUT_TABLES, TABLES } from '../../store/tables.ts';

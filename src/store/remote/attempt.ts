@@ -9,8 +9,7 @@ import type { Client } from '@libsql/client/web';
 import { type OutageKind, StoreOutage } from '../../ground/result.ts';
 import { expected } from '../../ground/text.ts';
 import { shownUrl } from '../../ground/urls.ts';
-import { errorReason, isSchemaMissing, isTextDamaged } from '../database.ts';
-import type { RemoteConfig } from '../place.ts';
+import { errorReason, isSchemaMissing, isTextDamaged, type RemoteConfig } from '../database.ts';
 
 /** Creates the function that runs one try. `again`: it is not the first. */
 export async function createAttempt({ url, authToken }: RemoteConfig) {

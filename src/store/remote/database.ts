@@ -4,8 +4,7 @@ import type { Client, InStatement, ResultSet } from '@libsql/client/web';
 import { createFairSemaphore, type Release } from '../../ground/limits/semaphore.ts';
 import { StoreOutage } from '../../ground/result.ts';
 import { sleep, systemClock } from '../../ground/runtime.ts';
-import type { Database, Row, Statement, Written } from '../database.ts';
-import type { RemoteConfig } from '../place.ts';
+import type { Database, RemoteConfig, Row, Statement, Written } from '../database.ts';
 import { createAttempt } from './attempt.ts';
 
 const TRIES_MAX = 3;

@@ -7,8 +7,7 @@ import { type Clock, withTimeout } from '../../ground/runtime.ts';
 import { shownUrl } from '../../ground/urls.ts';
 import type { Log } from '../../watch/log.ts';
 import { createOutageLog } from '../../watch/outage.ts';
-import { type Database, UnusableDatabase } from '../database.ts';
-import type { CreateReplica, RemoteConfig } from '../place.ts';
+import { type CreateReplica, type Database, type RemoteConfig, UnusableDatabase } from '../database.ts';
 import { migrate, WRITE_PROBE } from '../schema.ts';
 import { remoteDatabase } from './database.ts';
 
