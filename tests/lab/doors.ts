@@ -35,6 +35,8 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
     ['app.ts', / {2}const workloads = workloadGrants\(children\.delegate\);\n/],
     ['app.ts', /, \.\.\.workloads/],
     ['app.ts', / {6}await warnOfRules\(.*\n/],
+    ['commands/keys/show.ts', /import \{ rulesPart \} from .*\n/],
+    ['commands/keys/show.ts', / {10}await rulesPart\(.*\n/],
     ['commands/keys/doctor.ts', / {8}\.\.\.\(await ruleFindings\(.*\n/],
     ['commands/keys/doctor.ts', /\/\*\* Finds the rules that let nobody in[\s\S]*?\n}\n\n/],
   ],
@@ -84,7 +86,7 @@ const VERBS: Readonly<Record<string, readonly string[]>> = {
   admin: ['block', 'export', 'import', 'list', 'revoke', 'show', 'shown-key', 'update', 'usage'],
   copies: ['backup', 'restore'],
   owners: ['block', 'owner', 'owners', 'shown-owner'],
-  rules: ['rule'],
+  rules: ['rule', 'shown-rule'],
 };
 
 function removeVerb(src: string, verb: string): void {

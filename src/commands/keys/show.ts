@@ -2,18 +2,16 @@
 
 import { text } from 'node:stream/consumers';
 import { createAdminStore, type KeyName } from '../../doors/admin/index.ts';
-import { operatingRules } from '../../doors/rules/index.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { hashKey, isForeignShaped, isIdShaped, isKeyShaped } from '../../keys/record.ts';
 import type { ChildName, ListedChild } from '../../keys/store.ts';
-import type { Store } from '../../store/open.ts';
 import type { Uses } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, UsageError } from '../io.ts';
 import { flag, kind, needed } from '../options.ts';
 import { sha256, withStore } from './database.ts';
 import { CHILDREN, childObject, keyObject, usesOf } from './shown-key.ts';
-import { RULE_HEADS, ruleCells, ruleObject } from './shown-rule.ts';
+import { rulesPart } from './shown-rule.ts';
 
 const DAY_CHARS = 10;
 
@@ -53,27 +51,26 @@ export const verb = command({
       }
       const usedOf = await usesOf(store, found);
       for (const key of found) {
-        const children = await store.derived.listChildren(key.id, null, nowMs, null);
-        const rules = key.rules === 0 ? [] : await rulesOf(store, key.id, nowMs);
         const shown = keyObject(key, { used: usedOf(key.id), keyQuota, publicUrl });
-        if (json) await io.writeJson([{ ...shown, ...withChildren(children, publicUrl), ...withRules(rules) }]);
-        else await writeKey(io, shown, { children, rules, nowMs });
+        const parts = [
+          childrenPart(await store.derived.listChildren(key.id, null, nowMs, null), publicUrl),
+          await rulesPart(store, key, nowMs),
+        ];
+        if (json) await io.writeJson([Object.assign({}, shown, ...parts.map((part) => part?.object))]);
+        else await writeKey(io, shown, nowMs, parts);
       }
     });
   },
 });
 
-const withChildren = (children: readonly ListedChild[], publicUrl: string | null) =>
-  children.length > 0 && { children: children.map((child) => childObject(child, true, publicUrl)) };
+/** What belongs to a key, as a member of its JSON and as a table; null: there is nothing. */
+type KeyPart = { readonly object: object; readonly table: readonly (readonly string[])[] } | null;
 
-async function rulesOf({ db }: Pick<Store, 'db'>, keyId: string, nowMs: number) {
-  const { createRuleStore, isGiven } = await operatingRules();
-  return (await createRuleStore(db).list(nowMs, keyId)).map((rule) => ruleObject(rule, isGiven));
+function childrenPart(children: readonly ListedChild[], publicUrl: string | null): KeyPart {
+  if (children.length === 0) return null;
+  const object = { children: children.map((child) => childObject(child, true, publicUrl)) };
+  return { object, table: [CHILDREN.heads, ...children.map(CHILDREN.cells)] };
 }
-
-type ShownRules = Awaited<ReturnType<typeof rulesOf>>;
-
-const withRules = (rules: ShownRules) => rules.length > 0 && { rules };
 
 const childNamed = (name: KeyName): ChildName => {
   if ('id' in name) return { ids: [name.id] };
@@ -92,7 +89,8 @@ const writeFields = (io: Io, fields: object): Promise<void> =>
 async function writeKey(
   io: Io,
   { uses, rateLimit, quota, metadata, rules: _, ...key }: ReturnType<typeof keyObject>,
-  { children, rules, nowMs }: { children: readonly ListedChild[]; rules: ShownRules; nowMs: number },
+  nowMs: number,
+  parts: readonly KeyPart[],
 ): Promise<void> {
   await writeFields(io, {
     ...key,
@@ -102,9 +100,7 @@ async function writeKey(
     ...(metadata && { metadata: JSON.stringify(metadata) }),
   });
   if (uses !== undefined) await io.writeTable([DAYS_HEAD, ...daysOf(uses, nowMs)]);
-  if (children.length > 0) await io.writeTable([CHILDREN.heads, ...children.map(CHILDREN.cells)]);
-  if (rules.length > 0)
-    await io.writeTable([['RULE', ...RULE_HEADS], ...rules.map((rule) => [rule.id, ...ruleCells(rule)])]);
+  for (const part of parts) if (part !== null) await io.writeTable(part.table);
 }
 
 const DAYS_HEAD = ['DAY (UTC)', 'USES'];
