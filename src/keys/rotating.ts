@@ -35,7 +35,7 @@ export interface RotateOptions extends ChangesOptions {
   readonly ceilings: KeyCeilings;
 }
 
-interface RotationRequest {
+export interface RotationRequest {
   readonly overlapHours: number;
   /** A new expiry for the key; undefined: unchanged. */
   readonly expiresInDays?: number | undefined;
