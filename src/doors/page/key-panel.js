@@ -44,7 +44,7 @@ export function keyPanels(options) {
     editView: (key) => stateOf(panels, key.id).edit !== 'name' && editView(panels, key),
     buttons: (key) =>
       IS_IN_USE.includes(key.state) && editsOf(panels, key).map((edit) => editButton(panels, key, edit)),
-    rulesView: ({ rules = 0 }) =>
+    rulesView: ({ rules }) =>
       rules > 0 &&
       html`<p class="hint">${rules === 1 ? '1 rule lets' : `${rules} rules let`} workloads act as this key</p>`,
     historyView: (key, isQuiet) => historyView(panels, key.id, isQuiet),
@@ -161,8 +161,8 @@ const KINDS = {
   revoked: 'Revoked',
   deleted: 'Deleted',
   child_ended: 'A key that it had made was ended',
-  rule_added: 'Workloads may act as it',
-  rule_removed: 'Workloads may no longer act as it',
+  rule_added: 'Rule for workloads added',
+  rule_removed: 'Rule for workloads removed',
 };
 
 /** Returns a sentence like `Rotated by alice, 3 days ago`. `names` are those of its children, by id. */
@@ -174,7 +174,8 @@ function sentenceOf(panels, event, names) {
   const where = address !== undefined && html`, from ${address}`;
   if (kind === 'connected') return html`Handed to ${who}, ${timeOf(at)}`;
   if (kind === 'delegated') return html`Made a key for a program, ${who}, ${timeOf(at)}`;
-  const changed = fields.map((field) => words[field] ?? field).join(', ');
+  const all = fields.map((field) => words[field] ?? field).join(', ');
+  const changed = all.charAt(0) + all.slice(1).toLowerCase();
   const what = words[kind] ?? (changed || 'Changed');
   return html`${what}${workload && html` (${nameOf(workload.subject)})`}${who !== '' && html` by ${who}`}, ${timeOf(at)}${where}`;
 }

@@ -18,10 +18,10 @@ export const STATES = {
 /**
  * Draws the row of a key. `ask(kind)` begins a change; null if none is possible. `toggle` opens and closes the row; an
  * open one has a panel below. While `isAsked`, a question in the row has the only buttons. `own` has what else may be
- * done (keys/key-panel.js), or is null. `below` goes into the row.
+ * done (keys/key-panel.js), or is null. `whose` names the owner, if the list has several. `below` goes into the row.
  */
-export function keyRow(key, { ask, isOpen, isAsked, toggle, own }, below) {
-  const { id, name, state, owner } = key;
+export function keyRow(key, { ask, isOpen, isAsked, toggle, own, whose }, below) {
+  const { id, name, state } = key;
   const [label, tone] = STATES[state];
   const rotation = rotationOf(key);
   const [first, ...others] = ask ? kindsOf(key) : [];
@@ -29,7 +29,7 @@ export function keyRow(key, { ask, isOpen, isAsked, toggle, own }, below) {
   return html`<li at="row ${id}" class=${looks}>
     <div class="line">
       ${own?.nameView(key) || html`<span class="name">${nameOf(name)}</span>`}
-      ${owner !== null && html`<p class="hint">of ${nameOf(owner)}</p>`}
+      ${whose && html`<p class="hint">of ${nameOf(whose)}</p>`}
       ${key.resource !== null && html`<p class="hint">for <bdi>${key.resource}</bdi></p>`}
       ${scopeList(key.scopes, SCOPES_SHOWN)}
     </div>
@@ -192,6 +192,7 @@ export function readKey(item) {
     rotation: readRotation(item.rotation),
     uses: readUses(item.uses),
     children: isCount(item.children) ? item.children : 0, // the good keys that it has made
+    rules: isCount(item.rules) ? item.rules : 0, // that let workloads act as it
     quota: readQuota(item.quota),
     limit: readLimit(item.rateLimit),
   };
