@@ -142,10 +142,7 @@ const planView = ({ limit, quota, keys, keysMax, metadata, uses }) => html`<dl>
   <dt>Keys</dt><dd>${inWords(keys)} of ${inWords(keysMax)}</dd>
   <dt>Uses</dt><dd>${usesWords(uses)}</dd>
   <dt>Limit</dt><dd>${limitWords(limit)}</dd>
-  <dt>Quota</dt><dd class="line">
-    ${quota === null ? 'none' : quotaBar(quota)}
-    ${quota !== null && quota.remaining !== null && html`<span class="hint">${inWords(quota.remaining)} left</span>`}
-  </dd>
+  <dt>Quota</dt><dd>${quota === null ? 'none' : quotaBar(quota, `, ${inWords(quota.remaining ?? 0)} left`)}</dd>
   <dt>Data</dt><dd><bdi>${dataWords(metadata)}</bdi></dd>
 </dl>`;
 
@@ -160,6 +157,7 @@ function ownerView(opened) {
   if (owner === null) return html`<section class="card stack" at="opened">${head}<div>${instead}</div></section>`;
   return html`<section class="card stack" at="opened" aria-label="Owner ${name}">
     ${head}
+    ${owner.keys === 0 && html`<p class="hint">Nobody of exactly this name has a key.</p>`}
     ${planView(owner)}
     ${asked === null && actionsOf(opened)}
     ${asked?.view()}

@@ -74,7 +74,7 @@ const rowOf = (
   <div class="facts hint line">
     <span class="when">${inWords(keys)} of ${inWords(keysMax)} ${keysMax === 1 ? 'key' : 'keys'}</span>
     <span class="when">${usesWords(uses)}</span>
-    ${quota && quotaBar(quota)}${share !== null && html`<span>${Math.round(share * 100)} %</span>`}
+    ${quota && quotaBar(quota, `, ${Math.round(share * 100)} %`)}
   </div>
   <div class="buttons line">
     <button type="button" at="owner ${owner}" aria-label="Open ${owner}" onclick=${() => open(owner)}>Open</button>

@@ -51,5 +51,5 @@ function endForm({ id, expiresAt }, form) {
     </select>
   </label>`;
   const read = (typed) => ({ expiresInDays: Number(typed.get('days')) });
-  return form({ read, words: 'It can’t be given longer again here.', fields });
+  return form({ read, words: 'The end can’t be moved later again here.', fields });
 }

@@ -152,7 +152,8 @@ function rowOf(list, key) {
   const isPlain = below.length === 0 && !isOpen;
   const own = isOpen ? list.own : null;
   const isAsked = list.questions.has(id) || own?.isAsking(id) === true;
-  const actions = { ask, isOpen, isAsked, toggle: () => toggle(list, id), own };
+  const whose = list.source.args.owner === undefined ? key.owner : null;
+  const actions = { ask, isOpen, isAsked, toggle: () => toggle(list, id), own, whose };
   const row = (isPlain && key.drawn) || keyRow(key, actions, below);
   key.drawn = isPlain ? row : null;
   return row;

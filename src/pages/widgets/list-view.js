@@ -50,7 +50,7 @@ const statusOf = (status) => html`<p class="hint end" role="status">${status}</p
 
 function toolsOf(list, search) {
   const { keys, hashOf, said } = list;
-  const hint = hashOf === undefined ? 'Search' : 'Search, or paste a key to find it';
+  const hint = hashOf === undefined ? 'Search' : 'Search, or paste a key';
   // A phone's keyboard, or a text dragged here, pastes under another name: nobody types so much at once.
   const type = ({ target, inputType }) =>
     void search(

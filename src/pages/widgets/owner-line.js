@@ -11,13 +11,13 @@ export function readPlan(owner) {
   return { uses, keysMax: owner.keysMax, quota: readQuota(owner.quota), limit: readLimit(owner.rateLimit) };
 }
 
-/** Draws how much of a quota is used, as a bar and in words; red when nothing is left. */
-export function quotaBar({ requests, period, remaining }) {
+/** Draws how much of a quota is used, as a bar and in words, `more` at their end; red when nothing is left. */
+export function quotaBar({ requests, period, remaining }, more = '') {
   if (remaining === null) return html`<span>Quota ${inWords(requests)} ${SPANS[period]}</span>`;
   const used = requests - remaining;
   return html`<span class="line">
     <progress class=${remaining === 0 && 'bad'} max=${requests} value=${used} aria-label="Quota used" />
-    <span class=${remaining === 0 && 'bad'}>${inWords(used)} of ${inWords(requests)} ${SPANS[period]}</span>
+    <span class=${remaining === 0 && 'bad'}>${inWords(used)} of ${inWords(requests)} ${SPANS[period]}${more}</span>
   </span>`;
 }
 

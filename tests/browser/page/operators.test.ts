@@ -45,8 +45,9 @@ describeInBrowser('an admin without keys', (browser) => {
       const owner = page.getByRole('region', { name: 'Owner acme' });
       await owner.getByText('plan=pro').waitFor();
       await owner.getByText('0 left').waitFor();
-      await owner.getByText(/^Quota changed, Data changed by carol/).waitFor();
+      await owner.getByText(/^Quota changed, data changed by carol/).waitFor();
       await page.getByText('Keys of acme').waitFor();
+      expect(await page.getByText('of acme', { exact: true }).count()).toBe(0); // the heading says so
       await press(page, 'More about production');
       await page.getByText(/^Made by acme, .*, from 127\.0\.0\.1$/).waitFor();
 
@@ -124,6 +125,8 @@ describeInBrowser('an admin without keys', (browser) => {
       await page.getByText('Revoked', { exact: true }).first().waitFor();
       expect((await app.useKey(key)).status).toBe(401);
 
+      await find(page, 'Owner, exactly', 'Acme');
+      await page.getByText('Nobody of exactly this name has a key.').waitFor();
       await find(page, 'Owner, exactly', 'carol'); // herself
       await page.getByText('0 of 1,000').waitFor();
       expect(await page.getByRole('button', { name: 'Block', exact: true }).count()).toBe(0);
