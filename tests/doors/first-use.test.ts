@@ -23,7 +23,6 @@ interface FirstUse {
 
 const DOORS: Readonly<Record<string, FirstUse>> = {
   page: { path: '/keys/update', form: '{}', type: 'application/json', file: 'own-keys.ts' },
-  sse: { path: '/messages?sessionId=x', form: '{}', type: 'application/json', file: 'sse.ts' },
   services: { path: '/introspect', form: 'token=x', file: 'routes.ts' },
   children: {
     path: '/token',

@@ -1,10 +1,9 @@
 // HTTP+SSE: GET /sse and POST /messages, the transport of 2024-11-05 (src/mcp/README.md, Transports). A door: the server
-// works without it. It is loaded at its first use.
+// works without it. It isn't loaded later: Bun closes a connection on which another request follows one that waits.
 
 import type { DoorRoutes } from '../../api/index.ts';
-import { atFirstUse } from '../../ground/first-use.ts';
-import type { Sessions } from './sessions.ts';
-import type { SseRouteOptions } from './sse.ts';
+import { createSessions } from './sessions.ts';
+import { type SseRouteOptions, sseRoutes } from './sse.ts';
 
 export interface SseDoor {
   routes(core: SseRouteOptions): DoorRoutes;
@@ -15,26 +14,13 @@ export interface SseDoor {
 }
 
 export function openSse(): SseDoor {
-  const lazily = atFirstUse('doors/sse', import.meta.url);
-  let sessions: Sessions | undefined;
-  let isStopped = false;
+  const sessions = createSessions();
   return {
     routes(core) {
-      const load = lazily(async () => {
-        const [{ createSessions }, { sseRoutes }] = await Promise.all([import('./sessions.ts'), import('./sse.ts')]);
-        sessions = createSessions();
-        if (isStopped) sessions.drain();
-        return sseRoutes(sessions, core);
-      });
-      return {
-        sse: { get: async (context) => (await load()).open(context), isUnlisted: core.config.reusePort },
-        messages: { post: async (context, body) => (await load()).post(context, body) },
-      };
+      const { open, post } = sseRoutes(sessions, core);
+      return { sse: { get: open, isUnlisted: core.config.reusePort }, messages: { post } };
     },
-    count: () => sessions?.count ?? 0,
-    stop() {
-      isStopped = true;
-      sessions?.drain();
-    },
+    count: () => sessions.count,
+    stop: sessions.drain,
   };
 }
