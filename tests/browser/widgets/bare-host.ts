@@ -48,7 +48,7 @@ export async function withBareHost(
   use: (host: BareHost) => Promise<void>,
   options: PageOptions = {},
 ): Promise<void> {
-  const html = widgetText(widget);
+  const html = await widgetText(widget);
   await using taken = await takePage(browser, options);
   const { page } = taken;
   const misdeeds = watch(page);

@@ -201,7 +201,7 @@ describeInBrowser('a widget', (browser) => {
     await using taken = await takePage(browser());
     const { page } = taken;
     for (const widget of ['api-key-created', 'api-keys-list']) {
-      await page.setContent(widgetText(widget));
+      await page.setContent(await widgetText(widget));
       await page.getByText('it has no host here').waitFor();
     }
   });

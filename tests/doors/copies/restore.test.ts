@@ -3,7 +3,6 @@
 
 import { expect, test } from 'bun:test';
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
-import { userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
 import { storedSecrets } from '../../store/tables.ts';
 import { backupOf } from '../../support/backups.ts';
@@ -121,13 +120,15 @@ test.each(Object.keys(OPENED_BY) as (keyof typeof OPENED_BY)[])(
     await app.createKey('alice');
     await app.close();
     await using _ = await OPENED_BY[who](at(fileOf(app)));
-    const before = contentOf(app.folder);
+    // What is open is written to by whoever has it open: the files are the same, and so is what is in them.
+    const look = async () => [Object.keys(contentOf(app.folder)), await secretsOf(fileOf(app))];
+    const before = await look();
     expect(await keysProcess(at(fileOf(app)), ['restore', file, '--yes'])).toEqual({
       code: 1,
       stdout: '',
       stderr: `keys: DATABASE_URL: another process has "${fileOf(app)}" open (a server, a command, or a program that copies it); nothing was changed. Stop it, and restore again\n`,
     });
-    expect(contentOf(app.folder)).toEqual(before);
+    expect(await look()).toEqual(before);
   },
 );
 
@@ -318,7 +319,7 @@ test('owners who were unblocked since are named, are blocked again, and an event
     [4, 'unblocked', 'frank'],
     [5, 'restored', null],
   ]);
-  expect(events[4]).toMatchObject({ how: 'command', keyId: null, actor: userInfo().username, backupSeq: 3 });
+  expect(events[4]).toMatchObject({ how: 'command', keyId: null, actor: expect.any(String), backupSeq: 3 });
 });
 
 test('a backup of another database comes with its events, behind those that are there', async () => {

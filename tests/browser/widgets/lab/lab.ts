@@ -35,15 +35,15 @@ const { samplesAt } = preview as unknown as { samplesAt(nowMs: number): { 'api-k
 const page = inlineAssets(html, { 'lab.css': css, 'lab-host.js': js });
 
 /** The text of a widget. */
-export function widgetText(wanted: string): string {
-  const content = createWidgets(1000)
+export async function widgetText(wanted: string): Promise<string> {
+  const content = await createWidgets(1000)
     .find(({ name }) => name === wanted)
     ?.read();
   if (content === undefined || !('text' in content)) throw new Error(`no widget ${wanted}`);
   return content.text;
 }
 
-function labPage(query: URLSearchParams): Response {
+async function labPage(query: URLSearchParams): Promise<Response> {
   const data = DATA_SETS.find((name) => name === query.get('data')) ?? 'few';
   const wanted = query.get('widget') ?? 'both';
   const shown = WIDGETS.filter((name) => wanted === 'both' || wanted === name);
@@ -51,7 +51,7 @@ function labPage(query: URLSearchParams): Response {
   const samples = Object.fromEntries(shown.map((name) => [name, sampleOf(name, data, few)]));
   const rotated = sampleOf('api-key-created', data === 'widget' ? data : ('rotated' satisfies DataSet)).result;
   const setup = { chosen: { ...DEFAULTS, ...Object.fromEntries(query) }, samples, rotated, colours: SEPIA };
-  const texts = shown.map(widgetText);
+  const texts = await Promise.all(shown.map(widgetText));
   const filled: Record<string, string> = {
     setup: JSON.stringify(setup).replaceAll('<', '\\u003c'),
     frames: shown.map((name, index) => frame(name, texts[index] ?? '')).join(''),
