@@ -64,7 +64,7 @@ function toolsOf(list, search) {
     ${
       keys.length >= TOOLS_FROM &&
       html`<select at="order" aria-label="Sort by" onchange=${({ target }) => change(list, { order: target.value })}>
-        ${Object.keys(ORDERS).map((name) => html`<option value=${name}>Sort: ${name}</option>`)}
+        ${Object.keys(ORDERS).map((name) => html`<option value=${name} selected=${name === list.order}>Sort: ${name}</option>`)}
       </select>`
     }
   </div>

@@ -241,6 +241,34 @@ describeInBrowser('with the keyboard alone, at 390 px', (browser) => {
   });
 });
 
+describeInBrowser('the choice of keys that end soon', (browser) => {
+  test('says that it is sorted by their ends, and all keys by when they were made', async () => {
+    await using app = await appForBrowser({ env: ADMIN });
+    for (const days of [5, 3, 1, 2, 6, 4, 5, 3]) {
+      await app.createKey('acme', { name: `in ${days} days`, expiresInDays: days });
+    }
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      const order = page.getByLabel('Sort by');
+      await press(page, 'All keys');
+      await page.getByText('8 keys', { exact: true }).waitFor();
+      expect(await order.inputValue()).toBe('created');
+      await press(page, 'Expire within 7 days');
+      await page.getByText('8 found; looked through 8 keys').waitFor();
+      expect(await order.inputValue()).toBe('expires');
+      expect(
+        await page
+          .getByRole('button', { name: /^More about/ })
+          .first()
+          .getAttribute('aria-label'),
+      ).toBe('More about in 1 days');
+      await order.selectOption('name');
+      await press(page, 'All');
+      await page.getByText('8 keys', { exact: true }).waitFor();
+      expect(await order.inputValue()).toBe('created');
+    });
+  });
+});
+
 describeInBrowser('the search of the operators', (browser) => {
   test('finds by owner, id, fingerprint and whole key; nothing of a key leaves the page', async () => {
     await using app = await appForBrowser({ env: ADMIN });
