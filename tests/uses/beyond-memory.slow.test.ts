@@ -55,7 +55,7 @@ test.each(rows(STORE_MODES, 1))(
 
     const [ofKeys, ofOwner, others] = [keys.slice(0, 1000), keys.slice(1000, 2000), keys.slice(2000)];
     const admitted = { ofKeys: 0, ofOwner: 0, child: 0 };
-    for (let round = 0; round < 5; round += 1) {
+    for (let round = 0; round < 4; round += 1) {
       admitted.ofKeys += await useAll(app, ofKeys);
       admitted.ofOwner += await useAll(app, ofOwner);
       admitted.child += Number((await statusOf(app, child.key)) === 200);

@@ -4,6 +4,7 @@
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import { userHeaders } from '../../support/client.ts';
 import { callServer, served, useKey } from '../../support/cluster.ts';
+import { rows } from '../../support/everything.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { jsonLines, keysCommand } from '../../support/keys-command.ts';
 import { startProxy } from '../../support/proxy.ts';
@@ -61,12 +62,14 @@ async function startTwo(mode: 'embedded' | 'remote') {
   };
 }
 
-test.each([
+const STANDING_STILL = [
   ['embedded', 'after it has answered'],
-  ['remote', 'after it has answered'],
   ['remote', 'while it waits for the end of an exchange'],
   ['remote', 'while the end of an exchange is lost'],
-] as const)('%s: a process stands still %s', async (mode, when) => {
+  ['remote', 'after it has answered'],
+] as const;
+
+test.each(rows(STANDING_STILL, 2))('%s: a process stands still %s', async (mode, when) => {
   await using two = await startTwo(mode);
   const { proxy, working, still, create, remove, billed, billedByKey } = two;
   const [one, gone, newest] = [await create('acme'), await create('acme'), await create('acme')];

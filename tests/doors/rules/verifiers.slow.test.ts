@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import { join } from 'node:path';
 import { type Servers, startServers } from '../../support/checked-service.ts';
 import { exchange } from '../../support/children.ts';
+import { rows } from '../../support/everything.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { createIssuer, createKey, type Issuer } from '../../support/issuer.ts';
 import { CLIENTS, PROGRAMS, startVerifier, type VerifierProcess } from '../../support/verifier-process.ts';
@@ -65,7 +66,7 @@ async function make(at: Servers, issuer: Issuer): Promise<Made> {
   return { keyId, owner, ruleId, issuer, token };
 }
 
-describe.each([1000, 250])('with a bound of %d ms', (boundMs) => {
+describe.each(rows([250, 1000], 1))('with a bound of %d ms', (boundMs) => {
   let at: Servers;
   let service: { id: string; key: string };
   beforeAll(async () => {
