@@ -45,10 +45,20 @@ export async function withKeysPage(
   const requests: string[] = [];
   const misdeeds = watch(page, requests, app.url, issuer);
   await page.goto(`${app.url}/keys${at}`);
-  await use({ page, context, requests });
+  try {
+    await use({ page, context, requests });
+  } catch (error) {
+    throw new Error(await shownAt(page, requests, misdeeds), { cause: error });
+  }
   expect(misdeeds.filter((misdeed) => !quiet || !misdeed.startsWith('on the console'))).toEqual([]);
   expect(await leftBehind(page)).toEqual({ local: 0, session: 0, cookies: '', databases: 0, caches: 0 });
   expect(await context.cookies(origin)).toEqual([]);
+}
+
+/** Says what a test that fails has on its page, which is gone after it. */
+async function shownAt(page: Page, requests: readonly string[], misdeeds: readonly string[]): Promise<string> {
+  const seen = await page.locator('body').ariaSnapshot({ timeout: 1000 }).catch(String);
+  return `the page shows:\n${seen.slice(0, 500)}\n…\n${seen.slice(-500)}\nits last requests: ${requests.slice(-5)}\n${misdeeds.slice(-5).join('\n')}`;
 }
 
 /** Everything that happens in the page or its frames and must not. */
