@@ -83,8 +83,9 @@ describe.each(VERIFY_RECIPES)('%s', (program, recipe) => {
     test('a child: the service gets whose it is', async () => {
       const parent = await makeKey(keys.url, { scopes: ['read', 'delegate'] });
       const child = await childOf(keys, parent.key);
-      const { reached } = await ask({ 'x-api-key': child.key });
-      expect(reached).toMatchObject([{ headers: { 'x-key-id': child.id, 'x-key-parent': parent.id } }]);
+      const { status, reached } = await ask({ 'x-api-key': child.key });
+      const headers = { 'x-key-id': child.id, 'x-key-parent': parent.id };
+      expect({ status, reached }).toMatchObject({ status: 200, reached: [{ headers }] });
     });
 
     test('a proxy that leaves an empty identity header out passes on none of the client', async () => {

@@ -1,7 +1,7 @@
 // A list of keys that comes in pages: what is found in those that aren't shown yet, and what stays when the first comes again.
 
 import { expect, test } from 'bun:test';
-import type { Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import { describeInBrowser, takePage } from '../../support/browser.ts';
 import type { TestApp } from '../../support/test-app.ts';
 import { appForBrowser, withKeysPage } from './keys-page.ts';
@@ -19,6 +19,8 @@ async function oldestOf(app: TestApp) {
 
 const LISTS = '**/tools/list_api_keys';
 const link = async (app: TestApp) => ({ at: `#token=${await app.token('alice')}`, quiet: true });
+/** By keyboard: rows get their height when they are scrolled to, which moves what is below from under a pointer. */
+const press = (button: Locator) => button.press('Enter');
 const said = (page: Page, words: string) => page.getByRole('status').getByText(words).waitFor();
 
 describeInBrowser('a list in pages', (browser) => {
@@ -57,9 +59,9 @@ describeInBrowser('a list in pages', (browser) => {
     await using app = await appForBrowser();
     const oldest = await oldestOf(app);
     await withKeysPage(browser(), app, await link(app), async ({ page }) => {
-      await page.getByRole('button', { name: 'Show more' }).click();
+      await press(page.getByRole('button', { name: 'Show more' }));
       await page.getByText(`${KEYS} keys`, { exact: true }).waitFor();
-      await page.getByRole('button', { name: 'More about the oldest' }).click();
+      await press(page.getByRole('button', { name: 'More about the oldest' }));
       await page.getByText(/^Made by alice/).waitFor();
       await page.getByRole('button', { name: 'Refresh' }).click();
       await said(page, 'Refreshed at');
@@ -120,22 +122,22 @@ describeInBrowser('a list in pages', (browser) => {
     await using app = await appForBrowser();
     await oldestOf(app);
     await withKeysPage(browser(), app, await link(app), async ({ page }) => {
-      await page.getByRole('button', { name: 'Show more' }).click();
+      await press(page.getByRole('button', { name: 'Show more' }));
       await page.getByText(`${KEYS} keys`, { exact: true }).waitFor();
-      await page.getByRole('button', { name: 'Rotate the oldest' }).click();
+      await press(page.getByRole('button', { name: 'Rotate the oldest' }));
       const question = page.getByRole('group', { name: 'Rotate the oldest?' });
-      await question.getByRole('button', { name: 'Rotate' }).click();
+      await press(question.getByRole('button', { name: 'Rotate' }));
       const secret = page.getByRole('group', { name: 'New key of the oldest' });
       await secret.waitFor();
       await page.getByRole('button', { name: 'Refresh' }).click();
       await page.getByText(/^The newest \d+ keys$/).waitFor();
-      await secret.getByRole('button', { name: 'Show key' }).click();
+      await press(secret.getByRole('button', { name: 'Show key' }));
       const key = (await secret.locator('code').first().textContent()) ?? '';
       expect((await app.call('whoami', {}, { 'x-api-key': key })).status).toBe(200);
 
-      await page.getByRole('button', { name: 'Show more' }).click();
+      await press(page.getByRole('button', { name: 'Show more' }));
       await page.getByText(`${KEYS} keys`, { exact: true }).waitFor(); // each once
-      await secret.getByRole('button', { name: 'I have saved it' }).click();
+      await press(secret.getByRole('button', { name: 'I have saved it' }));
       await secret.waitFor({ state: 'detached' });
       await page.getByRole('button', { name: 'Rotate the oldest' }).waitFor();
     });
