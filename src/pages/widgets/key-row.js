@@ -58,7 +58,8 @@ function action({ id, name }, kind, ask) {
     onclick=${() => ask(kind)}>${verb}</button>`;
 }
 
-const panelOf = (key, { others, ask, isAsked, own, rotation }) => html`<div class="panel stack" at="panel ${key.id}">
+const panelOf = (key, { others, ask, isAsked, own, rotation }) => html`<div class="panel stack" at="panel ${key.id}"
+  role="group" aria-label="Details of ${key.name}" tabindex="-1">
   ${own?.editView(key)}
   ${!isAsked && (others.length > 0 || own) && html`<div class="line">${own?.buttons(key)}${others.map((kind) => action(key, kind, ask))}</div>`}
   <div class="facts hint line narrow-only">${timesOf(key).made}${usesOf(key)}</div>

@@ -204,12 +204,12 @@ async function search(list, field, isPasted) {
   show(list, found.id);
 }
 
-/** Opens the row of a key, and goes there. */
+/** Opens the row of a key, and focuses its panel: Enter, pressed by habit after a key, must not close the row again. */
 function show(list, id) {
   if (!list.opened.has(id)) toggle(list, id);
   else redraw();
-  find(`row ${id}`)?.scrollIntoView({ block: 'center' });
-  focusOn(`details ${id}`);
+  focusOn(`panel ${id}`);
+  find(`row ${id}`)?.firstElementChild.scrollIntoView({ block: 'center' }); // the row may be higher than the window
 }
 
 /** Shows a key with its row open, on whichever page of the list it is. */

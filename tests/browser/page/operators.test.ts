@@ -226,9 +226,15 @@ describeInBrowser('with the keyboard alone, at 390 px', (browser) => {
       await page.keyboard.press('Tab');
       await page.keyboard.press('Control+V');
       await page.getByRole('button', { name: 'More about leaked', expanded: true }).waitFor();
-      expect(await focused()).toBe('More about leaked');
-      await page.keyboard.press('Shift+Tab');
-      expect(await focused()).toBe('Revoke leaked');
+      expect(await focused()).toBe('Details of leaked');
+      await page.keyboard.press('Enter'); // by habit, after the key
+      expect(await focused()).toBe('Details of leaked');
+      await page.keyboard.press('Tab');
+      expect(await focused()).toBe('Change: leaked');
+      for (const name of ['More about leaked', 'Revoke leaked']) {
+        await page.keyboard.press('Shift+Tab');
+        expect(await focused()).toBe(name);
+      }
       await page.keyboard.press('Enter');
       expect(await focused()).toBe('Cancel');
       await page.keyboard.press('Shift+Tab');
