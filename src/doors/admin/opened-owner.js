@@ -3,7 +3,7 @@
 import { change, focusOn, html } from '../../pages/widgets/draw.js';
 import { usesWords } from '../../pages/widgets/key-row.js';
 import { quotaBar } from '../../pages/widgets/owner-line.js';
-import { complaint, inWords, nameOf, setup } from '../../pages/widgets/parts.js';
+import { complaint, inWords, nameOf, setup, toldView } from '../../pages/widgets/parts.js';
 import { question } from '../../pages/widgets/question.js';
 import { given } from './given.js';
 import { operatorKeys, whoDid } from './operator-keys.js';
@@ -68,8 +68,11 @@ function take(opened, item) {
 
 async function load(opened) {
   const { output, failure } = await given.callTool('admin_update_owner', { owner: opened.name });
-  if (output !== null) return take(opened, output);
-  change(opened, opened.owner === null ? { instead: complaint(failure) } : { status: failure });
+  if (output !== null) {
+    opened.status = '';
+    return take(opened, output);
+  }
+  change(opened, { [opened.owner === null ? 'instead' : 'status']: complaint(failure) });
 }
 
 /** Asks before something is done, and does it. `act` resolves with why it failed, or nothing. */
@@ -118,8 +121,8 @@ function askToRevoke(opened) {
   async function act() {
     const { output, failure } = await given.callTool('admin_revoke_keys', { owner: name });
     if (output === null) return failure;
-    opened.status = `${keysWords(output.revoked)} revoked`;
     await Promise.all([load(opened), list.load()]);
+    opened.status = `${keysWords(output.revoked)} revoked`;
   }
   const label = `Revoke all of ${name}?`;
   ask(opened, { label, words, verb: 'Revoke all', doing: 'Revoking…', ends: true, place: 'revoke all', act });
@@ -152,7 +155,7 @@ function ownerView(opened) {
     ${button('back', '← Owners', '', back)}
     <h2 at="owner" tabindex="-1">${nameOf(name)}</h2>
     ${owner?.blocked && html`<span class="state bad">Blocked</span>`}
-    <p class="hint end" role="status">${status}</p>
+    ${toldView(status, 'end')}
   </header>`;
   if (owner === null) return html`<section class="card stack" at="opened">${head}<div>${instead}</div></section>`;
   return html`<section class="card stack" at="opened" aria-label="Owner ${name}">

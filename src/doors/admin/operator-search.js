@@ -2,7 +2,7 @@
 // the fingerprint leaves the page.
 
 import { change, html } from '../../pages/widgets/draw.js';
-import { busily, workButton } from '../../pages/widgets/parts.js';
+import { busily, complaint, toldView, workButton } from '../../pages/widgets/parts.js';
 import { given } from './given.js';
 
 const MEANINGS = { owner: 'Owner, exactly', key: 'Key id or fingerprint', whole: 'A whole key' };
@@ -20,7 +20,7 @@ export function operatorSearch({ open }) {
   /** Opens the only key that the fields of admin_list_keys name, or says that there is none. */
   async function findBy(fields) {
     const { output, failure } = await given.callTool('admin_list_keys', fields);
-    if (output === null) return say(failure);
+    if (output === null) return say(complaint(failure));
     const { keys } = output;
     if (keys.length === 0) return say(NONE);
     say('');
@@ -32,7 +32,7 @@ export function operatorSearch({ open }) {
   async function findWhole(text) {
     say('Looking for it…');
     const hash = await given.hashOf(text);
-    if (hash === null) return say('This browser can’t tell: it needs HTTPS.');
+    if (hash === null) return say(complaint('This browser can’t tell: it needs HTTPS.'));
     await findBy({ fingerprint: hash.slice(0, FINGERPRINT_DIGITS) });
   }
 
@@ -72,7 +72,7 @@ export function operatorSearch({ open }) {
           spellcheck="false" oninput=${type} />
         ${workButton({ at: 'find', label: 'Find', doing: 'Looking…' })}</div>
       </div>
-      <p class=${search.said === '' ? 'sr' : 'hint'} role="status">${search.said}</p>
+      ${toldView(search.said)}
     </form>`,
   };
 }

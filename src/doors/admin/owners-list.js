@@ -3,7 +3,7 @@
 import { change, focusOn, html } from '../../pages/widgets/draw.js';
 import { usesWords } from '../../pages/widgets/key-row.js';
 import { quotaBar } from '../../pages/widgets/owner-line.js';
-import { complaint, inWords, nameOf, workButton } from '../../pages/widgets/parts.js';
+import { complaint, inWords, nameOf, toldView, workButton } from '../../pages/widgets/parts.js';
 import { given } from './given.js';
 import { readOwner } from './plan.js';
 
@@ -30,8 +30,8 @@ async function load(list, cursor) {
   const { output, failure } = await given.callTool('admin_list_owners', cursor === undefined ? {} : { cursor });
   if (list.asked !== asked) return;
   if (!Array.isArray(output?.owners)) {
-    const words = `The owners could not be listed. ${failure}`;
-    return change(list, list.owners.length > 0 ? { status: words } : { instead: complaint(words) });
+    const words = complaint(`The owners could not be listed. ${failure}`);
+    return change(list, list.owners.length > 0 ? { status: words } : { instead: words });
   }
   const before = cursor === undefined ? [] : list.owners;
   const added = output.owners.flatMap(readOwner);
@@ -52,7 +52,7 @@ function viewOf(list, open) {
   const more = { at: 'more owners', label: 'Show more', doing: 'Loading…', act: () => load(list, cursor) };
   return html`<section class="card flush keys" at="owners list" aria-labelledby="owners-title">
     <header class="field">
-      <div class="line"><h2 id="owners-title">Owners</h2><p class="hint end" role="status">${status}</p></div>
+      <div class="line"><h2 id="owners-title">Owners</h2>${toldView(status, 'end')}</div>
     </header>
     <div class="scroll">
       <ul role="list" aria-label="Owners">${owners.map((owner) => rowOf(owner, open))}</ul>

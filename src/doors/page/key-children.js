@@ -1,7 +1,16 @@
 // Lists the keys that a key has made for its programs, and ends single ones.
 
 import { html } from '../../pages/widgets/draw.js';
-import { isTime, nameOf, scopeList, setup, timeOf, workButton } from '../../pages/widgets/parts.js';
+import {
+  complaint,
+  isTime,
+  nameOf,
+  scopeList,
+  setup,
+  timeOf,
+  toldView,
+  workButton,
+} from '../../pages/widgets/parts.js';
 import { question } from '../../pages/widgets/question.js';
 
 const SCOPES_SHOWN = 4;
@@ -19,7 +28,7 @@ const isChild = (item) => typeof item?.id === 'string' && Array.isArray(item.sco
 export function keyChildren({ id, family, state, change, count }) {
   async function read(cursor) {
     const { output, failure } = await family.read(id, cursor);
-    if (!Array.isArray(output?.keys)) return change({ failure: failure || UNREAD });
+    if (!Array.isArray(output?.keys)) return change({ failure: complaint(failure) || UNREAD });
     const children = [...(cursor === undefined ? [] : state().children), ...output.keys.filter(isChild)];
     const names = new Map([...state().names, ...children.map(({ id, name }) => [id, String(name)])]);
     if (output.nextCursor === undefined) count(children.length);
@@ -60,7 +69,7 @@ export function keyChildren({ id, family, state, change, count }) {
     const hasNoButtons = isQuiet || Boolean(ending);
     return html`<div class="field" at="children ${id}" tabindex="-1">
       <h3>Keys for its programs</h3>
-      ${failure && html`<p class="hint" role="status">${failure}</p>`}
+      ${toldView(failure ?? '')}
       ${children?.length === 0 && !failure && html`<p class="hint">All have ended.</p>`}
       ${ending?.view()}
       <ul role="list" class="children" aria-label="Keys for its programs">${children?.map((child) => row(child, hasNoButtons))}</ul>

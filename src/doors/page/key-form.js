@@ -31,7 +31,7 @@ export function keyForm({ task, head, fields, verb, doing, other, act }) {
     onclick=${holdSecond}>
     ${head}
     ${keyFields({ ...fields, lead, hint: isLed && html`<span class="warn">It may do nothing yet.</span> Tick what it may do, or press “${verb}” again.` })}
-    ${failure && complaint(failure)}
+    ${complaint(failure)}
     <div class="line">${workButton({ at: 'go on', label: verb, doing, look: 'solid' })}${other}</div>
   </form>`;
 }

@@ -1,7 +1,7 @@
 // What one can do in the open row of a key: change it, read its history, and see the keys that it has made.
 
 import { focusOn, html, redraw } from '../../pages/widgets/draw.js';
-import { busily, complaint, nameOf, timeOf, workButton } from '../../pages/widgets/parts.js';
+import { busily, complaint, nameOf, timeOf, toldView, workButton } from '../../pages/widgets/parts.js';
 import { keyChildren, UNREAD } from './key-children.js';
 
 const IS_IN_USE = ['active', 'soon'];
@@ -76,7 +76,7 @@ const childrenOf = (panels, id) =>
 
 async function readHistory(panels, id, cursor) {
   const { output, failure } = await panels.request('/keys/events', { [panels.named]: id, cursor });
-  if (!Array.isArray(output?.events)) return change(panels, id, { instead: failure || UNREAD });
+  if (!Array.isArray(output?.events)) return change(panels, id, { instead: complaint(failure) || UNREAD });
   const before = cursor === undefined ? [] : stateOf(panels, id).events;
   change(panels, id, { events: [...before, ...output.events], cursor: output.nextCursor, instead: '' });
 }
@@ -123,7 +123,7 @@ function formOf(panels, key, edit, { read, words, fields }) {
   const { failure } = stateOf(panels, id);
   return html`<form class=${edit === 'name' ? 'line' : 'inset stack'} at="edit ${id}" aria-label=${label}
     onsubmit=${send} onkeydown=${({ key: pressed }) => pressed === 'Escape' && cancel()}>
-    ${failure && complaint(failure)}
+    ${complaint(failure)}
     ${words && html`<p>${words}</p>`}
     ${fields}
     <div class="line">
@@ -138,7 +138,7 @@ function historyView(panels, id, isQuiet) {
   const more = { at: `more ${id}`, label: 'Earlier', doing: 'Loading…', act: () => readHistory(panels, id, cursor) };
   return html`<div class="field" at="history ${id}" tabindex="-1">
     <h3>History</h3>
-    ${(instead || events.length === 0) && html`<p class="hint" role="status">${instead || 'Nothing yet.'}</p>`}
+    ${toldView(instead || (events.length === 0 ? 'Nothing yet.' : ''))}
     <ul class="history hint" role="list" aria-label="History">${events.map((event) => html`<li>${sentenceOf(panels, event, made.names)}</li>`)}</ul>
     ${cursor !== undefined && !isQuiet && workButton(more)}
   </div>`;

@@ -1,6 +1,6 @@
 // Loads the operators' part for whoever has the claim of admins. Nobody else gets a byte of it.
 
-import { setup } from '../../pages/widgets/parts.js';
+import { complaint, setup } from '../../pages/widgets/parts.js';
 import { keyFields, keyIn, limitFields, limitsIn } from './key-form.js';
 import { keyPanels } from './key-panel.js';
 import { callTool, hashOf, page, request, set } from './session.js';
@@ -26,6 +26,6 @@ export async function loadPart(begins) {
     else set({});
   } catch (error) {
     reportError(error);
-    set({ notice: 'The part for operators could not be loaded. Reload the page to try again.' });
+    set({ notice: complaint('The part for operators could not be loaded. Reload the page to try again.') });
   }
 }

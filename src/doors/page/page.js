@@ -1,7 +1,7 @@
 // The page /keys: signs somebody in, lists their keys, and creates new ones.
 
 import { html, mount, redraw } from '../../pages/widgets/draw.js';
-import { complaint, icon, setup, workButton } from '../../pages/widgets/parts.js';
+import { complaint, icon, setup, toldView, workButton } from '../../pages/widgets/parts.js';
 import { isFromApp, redeem, takeKept, wordsOfApp } from './away.js';
 import { offerView, signIn, whoIs } from './entering.js';
 import { openParts } from './key-form.js';
@@ -66,16 +66,13 @@ function createButton(full) {
   return html`<button type="button" class="solid" at="new" onclick=${create}>Create a key</button>`;
 }
 
-/** Draws what is told, in an element that is there before: screen readers read what changes in it. */
-const noticeView = (notice) => html`<p class=${notice === '' ? 'sr' : 'hint'} at="notice" role="status">${notice}</p>`;
-
 function view() {
   const { session, why, task, offer } = page;
   return html`${top()}
     <main class="stack">
       ${offer !== null && offerView(offer)}
       ${why !== null && offer === null && signInCard(why, waitingWords(task))}
-      ${session !== null && noticeView(page.notice)}
+      ${session !== null && toldView(page.notice)}
       ${session !== null && (isOwn(task) ? keysView() : taskView(task))}
       ${why === null && session === null && offer === null && html`<p class="card" role="status">Signing in…</p>`}
     </main>`;

@@ -165,7 +165,7 @@ function codeView({ ask, failure }) {
     <p class="host">${ask}</p>
     <p class="hint">If somebody else sent you this link, say no: the key would be theirs.</p>`;
   return html`<form class="card stack narrow" aria-labelledby="form-title" onsubmit=${look}>
-    ${heading('A program asks for a key')}${failure && complaint(failure)}${isTyped ? typed : shown}
+    ${heading('A program asks for a key')}${complaint(failure)}${isTyped ? typed : shown}
     <div class="line">
       ${workButton({ at: 'go on', label: goOn, doing: 'Looking for it…', look: 'solid' })}
       <button type="button" at="leave" onclick=${() => leave()}>${isTyped ? 'Cancel' : 'No'}</button>

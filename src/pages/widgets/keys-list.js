@@ -31,7 +31,7 @@ export function keysList(options) {
     secrets: new Map(), // new secrets of rotated keys, by id
     instead: 'Loading keys…', // shown if the keys can't be
     loading: null, // the latest request, while it is pending
-    status: '',
+    status: '', // what is told: words, or a complaint
     opened: new Set(), // ids of rows
     said: '', // the result of searching for a whole key
   };
@@ -94,7 +94,7 @@ function take(list, { output, failure, status }) {
       else toggle(list, id);
     }
     refresh(list);
-  } else if (list.instead === '') change(list, { status: `The list could not be refreshed. ${failure}` });
+  } else if (list.instead === '') change(list, { status: complaint(`The list could not be refreshed. ${failure}`) });
   else change(list, { instead: complaint(`No keys to show. ${failure}`) });
 }
 
@@ -195,14 +195,16 @@ async function search(list, field, isPasted) {
   field.value = '';
   change(list, { search: '', said: 'Looking for it…' });
   const hash = await list.hashOf(text);
-  if (hash === null) return change(list, { said: 'This browser can’t tell: it needs HTTPS.' });
+  if (hash === null) return change(list, { said: complaint('This browser can’t tell: it needs HTTPS.') });
   const found = await findByHash(list, hash);
-  if (found === undefined) return change(list, { said: 'Not found yet, as not all keys could be listed. Try again.' });
+  if (found === undefined) return change(list, { said: complaint(UNLISTED) });
   if (found === null)
     return change(list, { said: 'None of your keys: deleted, another person’s, or one that a key has made.' });
   Object.assign(list, { only: null, said: 'It is this one.' });
   show(list, found.id);
 }
+
+const UNLISTED = 'Not found yet, as not all keys could be listed. Try again.';
 
 /** Opens the row of a key, and focuses its panel: Enter, pressed by habit after a key, must not close the row again. */
 function show(list, id) {
@@ -252,7 +254,7 @@ function askIn(list, key, kind) {
       if (list.loading !== null) void load(list, list.status); // that response may be stale
     },
     missed(failure) {
-      if (!isListed(list, id)) list.status = failure;
+      if (!isListed(list, id)) list.status = complaint(failure);
     },
     close() {
       questions.delete(id);
@@ -304,7 +306,7 @@ async function showMore(list) {
   const { keys, callTool, source, cursor } = list;
   const { output, failure } = await callTool(source.tool, { ...source.args, cursor });
   if (list.keys !== keys) return; // a newer list arrived meanwhile
-  if (!Array.isArray(output?.keys)) return change(list, { status: failure });
+  if (!Array.isArray(output?.keys)) return change(list, { status: complaint(failure) });
   const hadFocus = document.activeElement === find('more');
   list.took?.(output, false);
   Object.assign(list, { keys: withKeys(keys, output), cursor: textOrNull(output.nextCursor), status: '' });

@@ -3,7 +3,7 @@
 import { change, h, html } from './draw.js';
 import { STATES } from './key-row.js';
 import { ownerLine } from './owner-line.js';
-import { HEADING, icon, inWords, pill, setup, workButton } from './parts.js';
+import { HEADING, icon, inWords, pill, setup, toldView, workButton } from './parts.js';
 
 const { compare } = new Intl.Collator('en', { numeric: true });
 const ranks = Object.keys(STATES);
@@ -30,13 +30,13 @@ export function listView(list, { shown, rowOf, showMore, search }) {
   const isEmpty = keys.length === 0 && list.cursor === null;
   const head = h(HEADING, { at: 'title', tabindex: -1 }, isEmpty ? (list.none ?? 'No API keys yet') : title);
   if (isEmpty) {
-    return html`<section class="empty" at="list" tabindex="-1">${icon('key')}${head}${hints}${statusOf(status)}</section>`;
+    return html`<section class="empty" at="list" tabindex="-1">${icon('key')}${head}${hints}${toldView(status)}</section>`;
   }
   const scrolls = !isPage && { role: 'region', 'aria-label': 'Keys', tabindex: 0 }; // within its own height
   const rows = html`<ul role="list" aria-label="Keys">${shown.map((key) => rowOf(list, key))}</ul>`;
   return html`<section class="keys" at="list" tabindex="-1">
     <header class="field">
-      <div class="line">${head}${statusOf(status)}</div>
+      <div class="line">${head}${toldView(status, 'end')}</div>
       ${list.plan && ownerLine(list.plan)}
       ${(isPage || keys.length >= TOOLS_FROM || list.search !== '') && toolsOf(list, search)}
       ${statesOf(list)}
@@ -45,8 +45,6 @@ export function listView(list, { shown, rowOf, showMore, search }) {
     ${footerOf(list, shown.length, showMore)}
   </section>`;
 }
-
-const statusOf = (status) => html`<p class="hint end" role="status">${status}</p>`;
 
 function toolsOf(list, search) {
   const { keys, hashOf, said } = list;
@@ -68,7 +66,7 @@ function toolsOf(list, search) {
       </select>`
     }
   </div>
-  <p class=${said === '' ? 'sr' : 'hint'} role="status">${said}</p>`;
+  ${toldView(said)}`;
 }
 
 function statesOf(list) {

@@ -29,8 +29,18 @@ const ICONS = {
 
 export const icon = (name) => html`<svg viewBox="0 0 16 16" aria-hidden="true"><path d=${ICONS[name]} /></svg>`;
 
-/** Draws a sentence about a failure, which screen readers announce at once. */
-export const complaint = (words) => html`<p class="sentence bad" role="alert">${icon('warn')}<span>${words}</span></p>`;
+/** Draws a sentence about a failure, which screen readers announce at once; nothing without words. */
+export const complaint = (words) =>
+  words && html`<p class="sentence bad" role="alert">${icon('warn')}<span>${words}</span></p>`;
+
+/**
+ * Draws what is told: words, or a complaint. The words' element is there before them: screen readers read what changes
+ * in it.
+ */
+export function toldView(told, look = '') {
+  const [words, failure] = typeof told === 'string' ? [told, null] : ['', told];
+  return html`<p class=${words === '' ? 'sr' : `hint ${look}`} role="status">${words}</p>${failure}`;
+}
 
 const working = new Set(); // the `at` of buttons
 

@@ -158,7 +158,7 @@ describeInBrowser('bad timing', (browser) => {
       const detail = 'The key store is out of reach; try again';
       await page.route('**/tools/list_api_keys', (route) => route.fulfill({ status: 503, json: { detail } }));
       await page.getByRole('button', { name: 'Refresh' }).click();
-      await page.getByRole('status').getByText(`The list could not be refreshed. ${detail}`).waitFor();
+      await page.getByRole('alert').getByText(`The list could not be refreshed. ${detail}`).waitFor();
       expect(await box.getByRole('group', { name: 'API key' }).locator('code').textContent()).toMatch(/^sk_test_/);
       await page.unroute('**/tools/list_api_keys');
       await page.getByRole('button', { name: 'Refresh' }).click();

@@ -22,6 +22,7 @@ const link = async (app: TestApp) => ({ at: `#token=${await app.token('alice')}`
 /** By keyboard: rows get their height when they are scrolled to, which moves what is below from under a pointer. */
 const press = (button: Locator) => button.press('Enter');
 const said = (page: Page, words: string) => page.getByRole('status').getByText(words).waitFor();
+const alerted = (page: Page, words: string) => page.getByRole('alert').getByText(words).waitFor();
 
 describeInBrowser('a list in pages', (browser) => {
   test('finds a key that is pasted on each of them, also one that was made meanwhile; a lost page is no answer', async () => {
@@ -34,10 +35,10 @@ describeInBrowser('a list in pages', (browser) => {
         /cursor/.test(route.request().postData() ?? '') ? route.abort() : route.continue(),
       );
       await search.fill(oldest.key);
-      await said(page, 'Not found yet');
+      await alerted(page, 'Not found yet');
       await page.route(LISTS, (route) => route.abort());
       await search.fill(oldest.key);
-      await said(page, 'Not found yet');
+      await alerted(page, 'Not found yet');
       await page.unroute(LISTS);
 
       await search.fill(`sk_test_${'0'.repeat(64)}`);

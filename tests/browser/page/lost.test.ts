@@ -65,7 +65,7 @@ describeInBrowser('no answer of the server', (browser) => {
       await page.getByText('1 key', { exact: true }).waitFor();
       await page.route('**/tools/*', respond);
       await page.getByRole('button', { name: 'Refresh' }).click();
-      await page.getByText('The list could not be refreshed. No answer came. Try again.').waitFor();
+      await alerted(page, 'The list could not be refreshed. No answer came. Try again.');
       await page.getByRole('button', { name: 'Create a key' }).click();
       await page.getByRole('textbox', { name: 'Name' }).fill('another');
       await page.getByRole('textbox', { name: 'Other scopes' }).fill('read');
@@ -145,7 +145,10 @@ describeInBrowser('a refusal for now', (browser) => {
       while ((await app.call('list_api_keys', {}, headers)).status === 200);
       await page.getByRole('button', { name: 'Cancel' }).click();
       await page.getByRole('button', { name: 'Refresh' }).click();
-      await page.getByText(/^The list could not be refreshed\. Rate limit exceeded; try again in \d+ s$/).waitFor();
+      await page
+        .getByRole('alert')
+        .getByText(/^The list could not be refreshed\. Rate limit exceeded; try again in \d+ s$/)
+        .waitFor();
     });
   });
 });

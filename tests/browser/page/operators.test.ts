@@ -247,6 +247,47 @@ describeInBrowser('with the keyboard alone, at 390 px', (browser) => {
   });
 });
 
+describeInBrowser('what could not be read', (browser) => {
+  test('is a complaint wherever it is told: owners, an owner, keys, a history, a search; gone with the next success', async () => {
+    await using app = await appForBrowser({ env: ADMIN });
+    const { key } = await app.createKey('acme', { name: 'parent', scopes: ['read', 'delegate'] });
+    await childOf(app, key, { client_name: 'an agent' });
+    await withKeysPage(browser(), app, { ...(await link(app)), quiet: true }, async ({ page }) => {
+      const alerts = page.getByRole('alert');
+      const alerted = async (...told: string[]) => {
+        await alerts.nth(told.length - 1).waitFor();
+        expect(await alerts.allTextContents()).toEqual(told);
+      };
+      const again = 'No answer came. Try again.';
+      const away = () => page.route(/tools|events/, (route) => route.abort());
+      const back = () => page.unroute(/tools|events/);
+      await page.getByRole('button', { name: 'Open acme' }).waitFor();
+      await away();
+      await press(page, 'Refresh');
+      await alerted(`The owners could not be listed. ${again}`);
+      await back();
+      await press(page, 'Open acme');
+      await press(page, 'More about parent');
+      await page.getByRole('button', { name: 'End an agent' }).waitFor();
+      await page.getByText(/^Made by acme/).waitFor();
+      expect(await alerts.count()).toBe(0);
+      await press(page, 'More about parent');
+      await away();
+      await press(page, 'More about parent');
+      await press(page, 'Refresh');
+      const all = [expect.stringContaining('No answer came.'), again, `The list could not be refreshed. ${again}`];
+      await alerted(...all, again, again);
+      await find(page, 'Key id or fingerprint', '0'.repeat(32));
+      await alerted(again, ...all, again, again);
+      await back();
+      await press(page, 'Refresh');
+      await press(page, 'Find');
+      await said(page, 'No key of any owner.');
+      await alerts.first().waitFor({ state: 'detached' });
+    });
+  });
+});
+
 describeInBrowser('the choice of keys that end soon', (browser) => {
   test('says that it is sorted by their ends, and all keys by when they were made', async () => {
     await using app = await appForBrowser({ env: ADMIN });

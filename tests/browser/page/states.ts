@@ -179,6 +179,18 @@ export const STATES: readonly State[] = [
     shows: (page) => page.getByText('The key store is out of reach').waitFor(),
   },
   {
+    name: 'not-refreshed',
+    who: ['alice'],
+    hasKeys: true,
+    async act(page) {
+      await page.getByRole('button', { name: 'More about CI pipeline' }).waitFor();
+      await page.route(/tools|events/, (route) => route.abort());
+      await page.getByRole('button', { name: 'More about CI pipeline' }).click();
+      await page.getByRole('button', { name: 'Refresh' }).click();
+    },
+    shows: (page) => page.getByRole('alert').getByText('The list could not be refreshed').waitFor(),
+  },
+  {
     name: 'form',
     who: ['alice'],
     hasKeys: true,
