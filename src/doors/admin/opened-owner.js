@@ -94,7 +94,6 @@ function ask(opened, { place, act, ...parts }) {
       close();
     },
   });
-  panels.leave(name);
   change(opened, { question: asked, status: '' });
   focusOn(`cancel of ${name}`);
 }
@@ -162,9 +161,9 @@ function ownerView(opened) {
     ${head}
     ${owner.keys === 0 && html`<p class="hint">Nobody of exactly this name has a key.</p>`}
     ${planView(owner)}
-    ${asked === null && actionsOf(opened)}
+    ${asked === null && !panels.isAsking(name) && actionsOf(opened)}
     ${asked?.view()}
     ${panels.editView(rowOf(opened))}
-    ${panels.historyView(rowOf(opened), asked !== null)}
+    ${panels.historyView(rowOf(opened), asked !== null || panels.isAsking(name))}
   </section>`;
 }

@@ -36,9 +36,11 @@ export function keyPanels(options) {
     },
     /** Loads the history of a key, if it is open. */
     readHistory: (id) => panels.states.has(id) && void readHistory(panels, id),
-    isAsking: (id) => Boolean(stateOf(panels, id).made?.ending),
-    /** Leaves the edit of a key, if one is open. */
-    leave: (id) => panels.states.has(id) && leave(panels, id),
+    /** Returns whether an edit or a question of the panel is open, which has the only buttons of the row. */
+    isAsking(id) {
+      const { edit, made } = stateOf(panels, id);
+      return Boolean(edit ?? made?.ending);
+    },
     close: (id) => panels.states.delete(id),
     nameView: (key) => stateOf(panels, key.id).edit === 'name' && editView(panels, key),
     editView: (key) => stateOf(panels, key.id).edit !== 'name' && editView(panels, key),

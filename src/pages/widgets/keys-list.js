@@ -263,7 +263,6 @@ function askIn(list, key, kind) {
     },
   });
   questions.set(id, question);
-  list.own?.leave(id);
   change(list, { status: '' });
   focusOn(firstIn(kind, id));
 }

@@ -33,6 +33,7 @@ describeInBrowser('a token that is over', (browser) => {
       (page) => page.getByRole('button', { name: 'More about parent' }).click(),
       (page) => page.getByRole('button', { name: 'Save', exact: true }).click(),
       async (page) => {
+        await page.getByRole('button', { name: 'Cancel' }).click();
         await page.getByRole('button', { name: 'Rotate billing' }).click();
         await pressIn(page, 'Rotate billing?', 'Rotate');
       },

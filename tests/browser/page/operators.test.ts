@@ -73,6 +73,8 @@ describeInBrowser('an admin without keys', (browser) => {
       });
       await press(page, 'Open acme');
       await press(page, 'Change the plan: acme');
+      const buttons = page.getByRole('region', { name: 'Owner acme' }).getByRole('button');
+      expect(await buttons.allTextContents()).toEqual(['← Owners', 'Save', 'Cancel']);
       await page.getByLabel('Quota', { exact: true }).fill('50');
       await set({ metadata: { plan: 'gold' }, keysMax: 5 });
       await press(page, 'Save');

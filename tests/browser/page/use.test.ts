@@ -265,12 +265,15 @@ describeInBrowser('a key that one has', (browser) => {
       await page.getByRole('button', { name: 'More about shop too' }).click();
       await page.getByRole('button', { name: 'Rename: shop too' }).click();
       await page.getByRole('textbox', { name: 'Name' }).fill('backup');
+      const buttons = page.getByRole('list', { name: 'Keys' }).getByRole('button');
+      expect(await buttons.allTextContents()).toEqual(['Save', 'Cancel']); // while an edit is open
       await page.keyboard.press('Enter');
       const row = page.getByRole('listitem').filter({ hasText: 'backup' });
       await row.getByText(/^Renamed by alice/).waitFor();
       expect(await page.evaluate(() => document.activeElement?.ariaLabel)).toBe('Rename: backup');
       await page.getByRole('button', { name: 'End sooner: backup' }).click();
       expect(await page.getByLabel('It ends').inputValue()).toBe('365'); // what ends the least
+      expect(await buttons.allTextContents()).toEqual(['Save', 'Cancel']);
       await page.getByLabel('It ends').selectOption('in 7 days');
       await page.getByRole('button', { name: 'Save' }).click();
       await row.getByText(/^End changed by alice/).waitFor();
