@@ -47,27 +47,25 @@ export function settingsIn(env: Env, production: boolean) {
   const warn = (variable: string, reason: string) =>
     void warnings.push({ event: 'variable without effect', variable, reason });
 
-  /** Returns the first value that is set and can be used. */
-  function read<T>(names: readonly Name[], expected: string, parse: (value: string) => T | null): T | undefined {
-    for (const name of names) {
+  /** Returns the first value that is set and can be used. Warns of each that can't be used. */
+  const read: Read = (names, expected, parse) => {
+    const parsed = names.map((name) => {
       const value = env[name];
-      if (!value) continue;
-      const parsed = parse(value);
-      if (parsed !== null) return parsed;
-      warn(name, `expected ${expected}`);
-    }
-    return undefined;
-  }
+      const found = value ? parse(value, name) : undefined;
+      if (found === null) warn(name, `expected ${expected}`);
+      return found ?? undefined;
+    });
+    return parsed.find((found) => found !== undefined);
+  };
 
   const none = { settings: null, warnings };
   if (read(['OTEL_SDK_DISABLED'], 'true or false', flagOf) === true) return none;
   if (read(['OTEL_TRACES_EXPORTER'], 'otlp or none', oneOf(['otlp', 'none'])) === 'none') return none;
-  const endpoint =
-    read(['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'], URL_EXPECTED, urlOf) ??
-    read(['OTEL_EXPORTER_OTLP_ENDPOINT'], URL_EXPECTED, (value) => withPath(urlOf(value)));
-  if (endpoint === undefined) return none;
+  const found = read(ofTraces('ENDPOINT'), URL_EXPECTED, endpointOf);
+  if (found === undefined) return none;
+  const { endpoint, variable } = found;
   const { origin, hostname, protocol } = endpoint;
-  const protocols: readonly Name[] = ['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', 'OTEL_EXPORTER_OTLP_PROTOCOL'];
+  const protocols = ofTraces('PROTOCOL');
   const wanted = read(protocols, PROTOCOLS.join(' or '), oneOf(PROTOCOLS));
   const named = protocols.find((name) => env[name] === wanted) ?? '';
   if (wanted === 'grpc') {
@@ -76,12 +74,8 @@ export function settingsIn(env: Env, production: boolean) {
   }
   if (wanted === 'http/protobuf') warn(named, 'spans are sent as JSON, which receivers take at the same address');
   if (production && protocol === 'http:' && !isLoopback(hostname)) {
-    warnings.push({ event: 'traces in clear text', variable: 'OTEL_EXPORTER_OTLP_ENDPOINT', reason: origin });
+    warnings.push({ event: 'traces in clear text', variable, reason: origin });
   }
-  const ofTraces = (name: 'HEADERS' | 'TIMEOUT'): readonly Name[] => [
-    `OTEL_EXPORTER_OTLP_TRACES_${name}`,
-    `OTEL_EXPORTER_OTLP_${name}`,
-  ];
   const headers = read(ofTraces('HEADERS'), LIST_EXPECTED, headersOf) ?? new Headers();
   const settings: TraceSettings = {
     url: withoutUser(endpoint, headers),
@@ -96,7 +90,14 @@ export function settingsIn(env: Env, production: boolean) {
   return { settings: { ...settings, serviceName }, warnings };
 }
 
-type Read = <T>(names: readonly Name[], expected: string, parse: (value: string) => T | null) => T | undefined;
+/** Returns the variable of traces, and that of all signals, whose place it takes. */
+const ofTraces = (name: string): readonly Name[] => [`OTEL_EXPORTER_OTLP_TRACES_${name}`, `OTEL_EXPORTER_OTLP_${name}`];
+
+type Read = <T>(
+  names: readonly Name[],
+  expected: string,
+  parse: (value: string, name: Name) => T | null,
+) => T | undefined;
 
 const PROTOCOLS = ['http/json', 'http/protobuf', 'grpc'] as const;
 const SAMPLERS = ['always_on', 'always_off', 'traceidratio'] as const;
@@ -104,10 +105,11 @@ const ALL_SAMPLERS = [...SAMPLERS, ...SAMPLERS.map((name) => `parentbased_${name
 
 function samplerIn(read: Read): Sampler {
   const name = read(['OTEL_TRACES_SAMPLER'], ALL_SAMPLERS.join(' or '), oneOf(ALL_SAMPLERS)) ?? 'parentbased_always_on';
+  const ratio = read(['OTEL_TRACES_SAMPLER_ARG'], 'a number from 0 to 1', ratioOf) ?? 1;
   const isParentBased = name.startsWith('parentbased_');
   if (name.endsWith('always_on')) return { isParentBased, ratio: 1 };
   if (name.endsWith('always_off')) return { isParentBased, ratio: 0 };
-  return { isParentBased, ratio: read(['OTEL_TRACES_SAMPLER_ARG'], 'a number from 0 to 1', ratioOf) ?? 1 };
+  return { isParentBased, ratio };
 }
 
 const URL_EXPECTED = 'an http or https URL';
@@ -136,10 +138,13 @@ function urlOf(value: string): URL | null {
   return url !== null && /^https?:$/.test(url.protocol) && url.hostname !== '' ? url : null;
 }
 
-/** Adds the path of traces to the address of all signals. */
-function withPath(url: URL | null): URL | null {
-  if (url !== null) url.pathname = `${url.pathname.replace(/\/+$/, '')}/v1/traces`;
-  return url;
+/** Returns where traces go by a variable. To the address of all signals their path is added. */
+function endpointOf(value: string, variable: Name) {
+  const endpoint = urlOf(value);
+  if (endpoint === null) return null;
+  if (variable === 'OTEL_EXPORTER_OTLP_ENDPOINT')
+    endpoint.pathname = `${endpoint.pathname.replace(/\/+$/, '')}/v1/traces`;
+  return { endpoint, variable };
 }
 
 /** Returns the URL without a user, whom it sends in Authorization: `fetch` takes no such URL. */

@@ -41,6 +41,7 @@ test.each<[Name, string, string]>([
   ['OTEL_RESOURCE_ATTRIBUTES', 'without a value', 'a'],
   ['OTEL_RESOURCE_ATTRIBUTES', 'of 200 pairs', Array.from({ length: 200 }, (_, at) => `a${at}=b`).join(',')],
   ['OTEL_TRACES_SAMPLER', 'in capitals', 'ALWAYS_ON'],
+  ['OTEL_TRACES_SAMPLER_ARG', 'that the sampler would not read', 'much'],
   ['OTEL_TRACES_EXPORTER', 'of another name', 'console'],
   ['OTEL_SDK_DISABLED', 'of 1', '1'],
 ])('%s %s is a warning with its name, and counts as unset', async (name, _, value) => {
@@ -52,6 +53,21 @@ test.each<[Name, string, string]>([
   await useOnce(app);
   await waitFor(() => collector.spans().length === 1);
   expect(collector.requests[0]?.resource['service.name']).toBe('mcp-key-server');
+});
+
+test.each<[string, string]>([
+  ['ENDPOINT', 'localhost'],
+  ['HEADERS', SECRET],
+  ['TIMEOUT', '10s'],
+  ['PROTOCOL', 'pigeon'],
+])('OTEL_EXPORTER_OTLP_%s is a warning beside a good one of traces', async (name, value) => {
+  using collector = startCollector();
+  const good = { ENDPOINT: collector.url, HEADERS: 'a=b', TIMEOUT: '1000', PROTOCOL: 'http/json' }[name];
+  const variable = `OTEL_EXPORTER_OTLP_${name}`;
+  await using app = await start(collector, { [variable]: value, [`OTEL_EXPORTER_OTLP_TRACES_${name}`]: good });
+  expect(await warnings(app)).toMatchObject([{ level: 'warn', variable }]);
+  await useOnce(app);
+  await waitFor(() => collector.spans().length === 1);
 });
 
 test('a ratio that is none counts as 1', async () => {
@@ -125,11 +141,14 @@ describe('the address', () => {
   });
 
   test('of plain HTTP that is not on this machine is a warning in production', async () => {
+    const url = `http://collector.example:4318/${SECRET}`;
     const env = { NODE_ENV: 'production', OTEL_SDK_DISABLED: 'false' };
-    await using app = await start({ url: `http://collector.example:4318/${SECRET}` }, env);
-    expect(await warnings(app)).toMatchObject([
-      { event: 'traces in clear text', reason: 'http://collector.example:4318' },
-    ]);
+    for (const variable of ['OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT']) {
+      await using app = await createTestApp({ env: { ...env, [variable]: url } });
+      expect(await warnings(app)).toMatchObject([
+        { event: 'traces in clear text', variable, reason: 'http://collector.example:4318' },
+      ]);
+    }
   });
 });
 
