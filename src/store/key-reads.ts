@@ -94,8 +94,8 @@ function eventsStatement(query: EventQuery, order: 'ASC' | 'DESC'): Statement {
   ] as const;
   const given = conditions.flatMap(([sql, value]) => (value === undefined ? [] : [{ sql, value }]));
   return {
-    sql: `SELECT * FROM key_events WHERE ${given.map(({ sql }) => sql).join(' AND ')} ORDER BY seq ${order} LIMIT ?`,
-    args: [...given.map(({ value }) => value), query.limit],
+    sql: `SELECT * FROM key_events WHERE ${given.map(({ sql }) => sql).join(' AND ')} ORDER BY seq ${order} LIMIT ${query.limit}`,
+    args: given.map(({ value }) => value),
     fairnessKey: query.owner,
   };
 }

@@ -51,8 +51,8 @@ export function createAdminStore(db: Database, ownerKeys = KEYS_MAX_DEFAULT): Ad
 }
 
 /** Selects the events of an owner that are about no key. */
-const EVENTS_OF_OWNER =
-  'SELECT * FROM key_events WHERE key_id IS NULL AND owner = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3';
+const eventsOfOwner = (limit: number) =>
+  `SELECT * FROM key_events WHERE key_id IS NULL AND owner = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ${limit}`;
 
 const countOf = (rows: readonly Row[]): number => Number(firstOf(rows).count);
 
@@ -67,14 +67,13 @@ function createReads(db: Database): Pick<AdminStore, Reads> {
   return {
     async page(filter, nowMs, before, limit, onRange) {
       const { sql, args } = conditionOf(filter, nowMs);
+      const found = `${LISTED} WHERE k.row > ? AND k.row <= ? AND ${sql} ORDER BY k.row DESC LIMIT ${limit}`;
       const keys: PlacedKey[] = [];
       for await (const { after, to } of rangesBefore(db, before, !isSparse(filter), onRange)) {
-        const where = `k.row > ? AND k.row <= ? AND ${sql}`;
-        const found = `${LISTED} WHERE ${where} ORDER BY k.row DESC LIMIT ?`;
-        keys.push(...(await listed(found, [after, to, ...args, limit - keys.length])));
+        keys.push(...(await listed(found, [after, to, ...args])));
         if (keys.length >= limit) break;
       }
-      return keys;
+      return keys.slice(0, limit);
     },
 
     find(name) {
@@ -90,9 +89,8 @@ function createReads(db: Database): Pick<AdminStore, Reads> {
     },
 
     async eventsOfOwner(owner, beforeSeq, limit) {
-      return (await db.read({ sql: EVENTS_OF_OWNER, args: [owner, beforeSeq, limit], fairnessKey: owner })).map(
-        eventOf,
-      );
+      const sql = eventsOfOwner(limit);
+      return (await db.read({ sql, args: [owner, beforeSeq], fairnessKey: owner })).map(eventOf);
     },
 
     async countActive(filter, nowMs, onRange) {

@@ -48,11 +48,12 @@ RETURNING owner`;
 
 const BLOCKED_OWNERS: Statement = { sql: 'SELECT owner, blocked_at_ms FROM blocked_owners ORDER BY owner' };
 
-// A trigger deletes the rows, because a DELETE could not say who makes it.
-const DELETE_KEYS = `UPDATE api_keys SET deleting = 1, changed_by = ?3
-WHERE row IN (SELECT row FROM api_keys WHERE user_id = ?1 LIMIT ?2)`;
+/** Selects some keys of an owner. The limit is written in: SQLite compiles a statement with a bound one anew each time. */
+const keysOf = (limit: number) => `SELECT row FROM api_keys WHERE user_id = ?1 LIMIT ${limit}`;
 
-const HAS_KEYS = 'SELECT count(*) AS keys FROM (SELECT 1 FROM api_keys WHERE user_id = ?1 LIMIT ?2)';
+// A trigger deletes the rows, because a DELETE could not say who makes it.
+const deleteKeys = (limit: number) =>
+  `UPDATE api_keys SET deleting = 1, changed_by = ?2 WHERE row IN (${keysOf(limit)})`;
 
 const LEAVE = `INSERT INTO owners (owner, changed_by, deleting) VALUES (?1, ?2, 1)
 ON CONFLICT (owner) DO UPDATE SET deleting = 1, changed_by = excluded.changed_by, changed_at_ms = excluded.changed_at_ms`;
@@ -149,9 +150,8 @@ WHERE (${names.map((name) => `owners.${name}`)}) IS NOT (${names.map((name) => `
     },
 
     async deleteKeys(owner, limit, origin) {
-      const there = firstOf(await db.read({ sql: HAS_KEYS, args: [owner, limit] }));
-      const keys = Number(there.keys);
-      if (keys > 0) await db.write({ sql: DELETE_KEYS, args: [owner, limit, JSON.stringify(origin)] });
+      const { length: keys } = await db.read({ sql: keysOf(limit), args: [owner] });
+      if (keys > 0) await db.write({ sql: deleteKeys(limit), args: [owner, JSON.stringify(origin)] });
       return keys;
     },
 
