@@ -11,7 +11,7 @@ const text = v.optional(v.string());
 const meta = v.optional(v.pipe(v.custom<JsonObject>(isObject, 'Expected an object'), v.looseObject({})));
 
 /** Validates base64 as strictly as clients do, which refuse the whole result if it is wrong. */
-export const base64 = v.pipe(v.string(), v.check(isBase64, 'Expected base64'));
+const base64 = v.pipe(v.string(), v.check(isBase64, 'Expected base64'));
 
 function isBase64(data: string): boolean {
   try {

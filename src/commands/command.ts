@@ -89,7 +89,7 @@ function endAtSignals(): void {
 }
 
 /** Runs a command to its end, and returns the exit code. Throws on a bug. */
-export async function runCommand(
+async function runCommand(
   { run }: Pick<Command, 'run'>,
   args: readonly string[],
   { streams, as }: { readonly streams: IoStreams; readonly as: string },

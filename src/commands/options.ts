@@ -93,7 +93,7 @@ export const orWord = <T>(of: Kind<T>, word: string): Kind<T | typeof NO_VALUE> 
   kind(`${of.name}|${word}`, `${of.expected}, or ${word}`, (given) => (given === word ? NO_VALUE : of.parse(given)));
 
 /** The value of the word of `orWord`. */
-export const NO_VALUE = Symbol('no value');
+const NO_VALUE = Symbol('no value');
 
 /** Returns a value, or null for NO_VALUE. */
 export const orNull = <T>(value: T | typeof NO_VALUE): T | null => (value === NO_VALUE ? null : value);

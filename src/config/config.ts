@@ -208,7 +208,7 @@ function meansProduction(name: string): boolean {
 /** Matches what examples have in place of a secret. */
 const PLACEHOLDER = /change[-_ ]?(me|this)|^your[-_ ]|replace[-_ ]?(me|this)|placeholder/i;
 
-export interface UserTokens {
+interface UserTokens {
   readonly jwt: JwtConfig;
   readonly jwtIssuer: string | null;
   readonly jwtAudience: string | null;
@@ -220,7 +220,7 @@ export interface UserTokens {
  * Returns how user tokens are verified. `demandedIn`: the environment, if it must configure that. In `production` no
  * secret may be an example's.
  */
-export function userTokens(
+function userTokens(
   values: Values,
   { demandedIn, production }: { readonly demandedIn: string | null; readonly production: boolean },
   fault: NoteFault,

@@ -41,7 +41,7 @@ export function publicUrl(value: string): string | null {
   return (url.origin + url.pathname).replace(/\/+$/, '');
 }
 
-export function webOrigin(value: string): string | null {
+function webOrigin(value: string): string | null {
   const origin = value.toLowerCase();
   return webUrl(value)?.origin === origin ? origin : null;
 }

@@ -21,7 +21,7 @@ WHERE ${hasPlace(insertArg('user_id'), `?${COLUMNS.length + 2}`)}
 AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ${insertArg('key_hash')} AND seq > ${since(COLUMNS.length + 2)})
 ${more} ON CONFLICT DO NOTHING`;
 
-export const INSERT = insertIf('');
+const INSERT = insertIf('');
 
 /** Returns the condition that an owner has fewer keys than his own maximum, or else the default. */
 export function hasPlace(owner: string, keysMax: string): string {

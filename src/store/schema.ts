@@ -12,7 +12,7 @@ export interface Migration {
 }
 
 /** All migrations, in order. db/README.md says what a new one may do. */
-export const MIGRATIONS: readonly Migration[] = [
+const MIGRATIONS: readonly Migration[] = [
   { name: '0001_schema', sql: schema },
   { name: '0002_rules', sql: rules },
   { name: '0003_ended_uses', sql: endedUses },

@@ -277,11 +277,7 @@ function pauseMsOf(count: number, perBatch: number): number {
 const SORTED_MAX = 2000;
 
 /** Yields batches, oldest first within each SORTED_MAX: keys of one age share database pages, so a write touches few. */
-export function* batchesOf<Key>(
-  keys: IteratorObject<Key>,
-  size: number,
-  createdAtMs: (key: Key) => number,
-): Generator<Key[]> {
+function* batchesOf<Key>(keys: IteratorObject<Key>, size: number, createdAtMs: (key: Key) => number): Generator<Key[]> {
   const oldestFirst = () => [...keys.take(SORTED_MAX)].sort((a, b) => createdAtMs(a) - createdAtMs(b));
   for (let sorted = oldestFirst(); sorted.length > 0; sorted = oldestFirst()) {
     for (let from = 0; from < sorted.length; from += size) yield sorted.slice(from, from + size);

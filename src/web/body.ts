@@ -242,7 +242,7 @@ const unreadable = (error: unknown): Body =>
 const wrongType = (takes: BodyKind | undefined): Body =>
   err({ code: 'unsupported_media_type', ...(takes && { takes }) });
 
-export const NO_BODY: Body = ok(undefined);
+const NO_BODY: Body = ok(undefined);
 const TOO_LARGE: Body = err({ code: 'payload_too_large' });
 const INVALID_BODY: Body = err({ code: 'invalid_json' });
 const NOT_UTF8: Body = err({ code: 'invalid_json', isNotUtf8: true });

@@ -95,7 +95,7 @@ const sorted = (value) =>
   isObject(value) ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value;
 
 /** Returns the fields of `now` that differ from `before`, or a sentence if there are none. */
-export function touched(before, now) {
+function touched(before, now) {
   const fields = Object.entries(now).filter(([name, value]) => value !== undefined && !isSame(before[name], value));
   return fields.length === 0 ? 'Nothing is changed yet.' : Object.fromEntries(fields);
 }

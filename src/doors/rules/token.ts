@@ -6,7 +6,7 @@ import type { ParsedToken } from './checks.ts';
 /** Jose also accepts padding and white space, which would give a token many spellings. */
 const COMPACT_JWS = /^([\w-]+)\.([\w-]+)\.[\w-]+$/;
 
-export const TOKEN_CHARS_MAX = 16 * 1024;
+const TOKEN_CHARS_MAX = 16 * 1024;
 
 /** Returns header and payload; null: the text isn't of this form, too long, or has a member twice, at any depth. */
 export function parseToken(text: string): ParsedToken | null {

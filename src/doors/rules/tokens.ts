@@ -47,8 +47,6 @@ export interface TokensOptions {
   readonly count: CountToken;
 }
 
-export type Tokens = ReturnType<typeof createTokens>;
-
 export function createTokens(options: TokensOptions) {
   const { ruleSets, keySets, users, defaultAudiences, signatures, clock, sha256, log, count } = options;
   const remembered = createLruCache<Remembered>({ entries: REMEMBERED_MAX });

@@ -24,7 +24,7 @@ import { makeCode } from './codes.ts';
 import type { Asked, OpenMax } from './open-requests.ts';
 import type { CodeStore } from './store.ts';
 
-export const EXPIRES_IN_S = 600;
+const EXPIRES_IN_S = 600;
 /**
  * Tolerates clocks of processes that differ by a minute. A clock that is set back further must not prolong a request.
  */

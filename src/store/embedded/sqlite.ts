@@ -94,13 +94,13 @@ export function coded(error: unknown, fallback?: number): unknown {
 }
 
 /** Returns SQLite's name of an outage, such as SQLITE_FULL; empty for any other error. */
-export function codeOf(error: unknown): string {
+function codeOf(error: unknown): string {
   const { code } = error as { readonly code?: unknown };
   return typeof code === 'string' && Object.values(OUTAGES).includes(code) ? code : '';
 }
 
 export const isBusy = (error: unknown): boolean => /BUSY|LOCKED|PROTOCOL/.test(codeOf(error));
-export const isDamaged = (error: unknown): boolean => /CORRUPT|NOTADB/.test(codeOf(error));
+const isDamaged = (error: unknown): boolean => /CORRUPT|NOTADB/.test(codeOf(error));
 
 /** Logged for damage that the check at the start missed, since it does not read every page of a large file. */
 const DAMAGED_TEXT = 'the database file is damaged; restore it from a backup';
