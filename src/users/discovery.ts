@@ -9,45 +9,17 @@ import type { Clock } from '../ground/runtime.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import { createOutageLog, type OutageLog } from '../watch/outage.ts';
+import { IssuerOutage, issuerOutageIn } from './verification-keys.ts';
 
 /** The timeout of a whole lookup: up to three metadata addresses, then the key set. */
 const FETCH_MS_MAX = 5000;
 const PAGE_WAIT_MS_MAX = 2000;
 const DOCUMENT_BYTES_MAX = 256 * 1024; // key sets of large issuers have a few KB
 
+/** Another issuer's name is cut to fit a line. */
 const NAMED_CHARS_MAX = 200;
 
 const METADATA = "the issuer's metadata";
-
-/** The issuer is out of reach, or what it publishes is unusable. This says nothing about any token. */
-export class IssuerOutage extends Error {
-  override name = 'IssuerOutage';
-
-  /** Creates the error. `reason` is for operators. */
-  constructor(readonly reason: string) {
-    super(reason);
-  }
-}
-
-/** The issuer's metadata names another issuer: one of the two is misspelled, and no token will ever be accepted. */
-export class IssuerMismatch extends IssuerOutage {
-  override name = 'IssuerMismatch';
-
-  /** The issuer in the metadata, cut to fit a line. */
-  readonly named: string;
-
-  constructor(named: string) {
-    const shown = named.slice(0, NAMED_CHARS_MAX);
-    super(`${METADATA} names another issuer, ${JSON.stringify(shown)}`);
-    this.named = shown;
-  }
-}
-
-/** Returns the outage. Rethrows any other error, which is a bug. */
-export function issuerOutageIn(error: unknown): IssuerOutage {
-  if (error instanceof IssuerOutage) return error;
-  throw error;
-}
 
 interface SignInEndpoints {
   readonly authorization: URL;
@@ -88,14 +60,19 @@ async function fromMetadata<T>(issuer: string, read: ReadMetadata<T>, signal: Ab
       const { issuer: named } = metadata;
       if (typeof named !== 'string') throw new IssuerOutage(`${METADATA} names no issuer`);
       // RFC 8414 §3.3: don't use metadata that names another issuer.
-      if (named !== issuer) throw new IssuerMismatch(named);
+      if (named !== issuer) throw mismatch(named);
       return read(metadata, issuer);
     } catch (error) {
       const outage = issuerOutageIn(error);
-      if (first === undefined || outage instanceof IssuerMismatch) first = outage;
+      if (first === undefined || outage.otherIssuer !== null) first = outage;
     }
   }
   throw first;
+}
+
+function mismatch(named: string): IssuerOutage {
+  const shown = named.slice(0, NAMED_CHARS_MAX);
+  return new IssuerOutage(`${METADATA} names another issuer, ${JSON.stringify(shown)}`, shown);
 }
 
 const jwksUriIn: ReadMetadata<URL> = ({ jwks_uri: uri }, issuer) => trustedUrl(uri, 'key set', issuer);

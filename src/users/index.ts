@@ -5,16 +5,8 @@ import type { ServerAddress } from '../ground/server-address.ts';
 import { expected } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import { developmentSecret } from './dev-secret.ts';
-import {
-  discoverJwksUri,
-  discoverSignIn,
-  IssuerMismatch,
-  issuerOutageIn,
-  type LoadJwks,
-  loadJwksOf,
-} from './discovery.ts';
 import type { IdentityClaims } from './identity.ts';
-import { secretKey, type VerificationKeys } from './verification-keys.ts';
+import { issuerOutageIn, secretKey, type VerificationKeys } from './verification-keys.ts';
 import { createJwtVerifier, type JwtVerifierOptions } from './verifier.ts';
 
 export type JwtConfig =
@@ -56,8 +48,9 @@ export async function createUserJwts(config: UserJwtConfig, options: UserJwtOpti
      */
     async checkIssuer(): Promise<void> {
       if (isSecret || issuer === null) return;
+      const { discoverSignIn } = await discovery();
       await discoverSignIn(issuer, clock).catch((error) => {
-        if (issuerOutageIn(error) instanceof IssuerMismatch) refuse(issuer, error);
+        if (issuerOutageIn(error).otherIssuer !== null) refuse(issuer, error);
       });
     },
     /** Fetches the key set, if there is one, so that the log has an outage before the first user comes. */
@@ -71,33 +64,43 @@ export async function createUserJwts(config: UserJwtConfig, options: UserJwtOpti
   };
 }
 
+/** Loads what fetches from an issuer, which a server with a secret never needs. */
+const discovery = () => import('./discovery.ts');
+
 async function verificationKeys(
   config: UserJwtConfig,
   context: Pick<UserJwtOptions, 'clock' | 'log'>,
 ): Promise<VerificationKeys> {
   const { jwt } = config;
   const { clock } = context;
-  const keySet = async (load: LoadJwks) => (await import('./jwks.ts')).createJwks({ load, ...context });
+  async function keySetOf(source: URL | string): Promise<VerificationKeys> {
+    const [{ createJwks }, { loadJwksOf }] = await Promise.all([import('./jwks.ts'), discovery()]);
+    return createJwks({ load: loadJwksOf(source, clock), ...context });
+  }
   switch (jwt.kind) {
     case 'secret':
       return jwt.previous === null ? secretKey(jwt.secret) : secretKey(jwt.secret, jwt.previous);
     case 'dev-secret':
       return secretKey(developmentSecret(jwt.folder));
     case 'jwks':
-      return keySet(loadJwksOf(jwt.url, clock));
+      return keySetOf(jwt.url);
     case 'discovery': {
       // In production a wrong issuer must fail the start.
-      if (config.production) await discoverJwksUri(jwt.issuer, clock).catch((error) => refuse(jwt.issuer, error));
-      return keySet(loadJwksOf(jwt.issuer, clock));
+      if (config.production) {
+        const { discoverJwksUri } = await discovery();
+        await discoverJwksUri(jwt.issuer, clock).catch((error) => refuse(jwt.issuer, error));
+      }
+      return keySetOf(jwt.issuer);
     }
   }
 }
 
 function refuse(issuer: string, error: unknown): never {
+  const { otherIssuer, reason } = issuerOutageIn(error);
   const what =
-    error instanceof IssuerMismatch
-      ? `${JSON.stringify(error.named)} (the issuer's metadata names another issuer)`
-      : `an issuer whose metadata names its key set, but ${issuerOutageIn(error).reason}`;
+    otherIssuer === null
+      ? `an issuer whose metadata names its key set, but ${reason}`
+      : `${JSON.stringify(otherIssuer)} (the issuer's metadata names another issuer)`;
   throw new Error(expected('JWT_ISSUER', what, issuer));
 }
 

@@ -6,8 +6,8 @@ import { createLocalJWKSet } from 'jose/jwks/local';
 import type { Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { createOutageLog } from '../watch/outage.ts';
-import { createIssuerCache, IssuerOutage, type LoadJwks } from './discovery.ts';
-import type { JwtKeys, VerificationKeys } from './verification-keys.ts';
+import { createIssuerCache, type LoadJwks } from './discovery.ts';
+import { IssuerOutage, type JwtKeys, type VerificationKeys } from './verification-keys.ts';
 
 /** Public-key signatures only: with HS256 here, a public key could serve as a shared secret (RFC 8725 §2.1). */
 export const ASYMMETRIC = 'RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519'.split(' ');

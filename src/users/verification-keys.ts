@@ -1,4 +1,4 @@
-// Defines the keys that verify user JWTs: a shared secret, or an issuer's key set (jwks.ts).
+// Defines the keys that verify user JWTs (a shared secret, or an issuer's key set, jwks.ts), and the outage of an issuer.
 
 import type { JWTVerifyGetKey } from 'jose';
 import type { Awaitable } from '../ground/result.ts';
@@ -9,7 +9,7 @@ import type { Awaitable } from '../ground/result.ts';
  */
 export type JwtKeys = readonly Uint8Array[] | JWTVerifyGetKey;
 
-/** The source of keys. `get` and `refreshedAfter` may throw an IssuerOutage (discovery.ts). */
+/** The source of keys. `get` and `refreshedAfter` may throw an IssuerOutage. */
 export interface VerificationKeys {
   readonly algorithms: readonly string[];
   /** Returns the cached keys; null if there are none, or they are stale. A verdict by other keys no longer counts. */
@@ -24,4 +24,24 @@ export function secretKey(...secrets: readonly string[]): VerificationKeys {
   const keys = secrets.map((secret) => new TextEncoder().encode(secret));
   const always = () => keys;
   return { algorithms: ['HS256'], current: always, get: always, refreshedAfter: always };
+}
+
+/** The issuer is out of reach, or what it publishes is unusable. This says nothing about any token. */
+export class IssuerOutage extends Error {
+  override name = 'IssuerOutage';
+
+  constructor(
+    /** The reason, for operators. */
+    readonly reason: string,
+    /** The issuer that the metadata names instead: one of the two is misspelled, and no token will ever be accepted. */
+    readonly otherIssuer: string | null = null,
+  ) {
+    super(reason);
+  }
+}
+
+/** Returns the outage. Rethrows any other error, which is a bug. */
+export function issuerOutageIn(error: unknown): IssuerOutage {
+  if (error instanceof IssuerOutage) return error;
+  throw error;
 }

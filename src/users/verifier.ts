@@ -6,7 +6,7 @@ import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, err, ok, type Result } from '../ground/result.ts';
 import type { Sha256 } from '../ground/runtime.ts';
 import type { CheckedToken, TokenCheckOptions } from './check-token.ts';
-import { issuerOutageIn } from './discovery.ts';
+import { issuerOutageIn } from './verification-keys.ts';
 
 /**
  * The compact serialization (RFC 7515 §7.1). Jose also accepts padding and white space, which would give a token many

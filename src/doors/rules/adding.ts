@@ -5,7 +5,8 @@ import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
 import type { Origin } from '../../keys/actor.ts';
 import { hashKey, mintId } from '../../keys/record.ts';
-import { discoverJwksUri, IssuerMismatch, issuerOutageIn } from '../../users/discovery.ts';
+import { discoverJwksUri } from '../../users/discovery.ts';
+import { issuerOutageIn } from '../../users/verification-keys.ts';
 import { canMeet, nameFault, RULE_MAXIMA, type Rule, type RuleTerms } from './rule.ts';
 import type { RuleSettings } from './settings.ts';
 import type { KeyOfRule, KeySetSource, RuleStore, StoredRule } from './store.ts';
@@ -101,8 +102,8 @@ async function issuerFault(
   try {
     await discoverJwksUri(issuer, clock);
   } catch (error) {
-    const { reason } = issuerOutageIn(error);
-    if (error instanceof IssuerMismatch) return `${reason}, not ${JSON.stringify(issuer)}`;
+    const { reason, otherIssuer } = issuerOutageIn(error);
+    if (otherIssuer !== null) return `${reason}, not ${JSON.stringify(issuer)}`;
     warn(`the key set of ${issuer} can't be found now: ${reason}`);
   }
   return null;

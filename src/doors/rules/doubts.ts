@@ -1,7 +1,7 @@
 // What an operator should know of rules that let nobody in: by the settings, by their key, by their issuer, or beside others.
 
 import type { Clock } from '../../ground/runtime.ts';
-import { issuerOutageIn } from '../../users/discovery.ts';
+import { issuerOutageIn } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
 import { createKeySets } from './key-sets.ts';
 import { canMeet } from './rule.ts';

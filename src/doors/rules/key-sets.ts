@@ -5,9 +5,9 @@ import { once } from '../../ground/cache.ts';
 import { createFairSemaphore } from '../../ground/limits/semaphore.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import { trustedUrl } from '../../ground/urls.ts';
-import { IssuerOutage, loadJwksOf } from '../../users/discovery.ts';
+import { loadJwksOf } from '../../users/discovery.ts';
 import { ASYMMETRIC, createJwks, keysOf } from '../../users/jwks.ts';
-import type { VerificationKeys } from '../../users/verification-keys.ts';
+import { IssuerOutage, type VerificationKeys } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
 import type { StoredRule } from './store.ts';
 
