@@ -1,8 +1,8 @@
 // `mcp-key-server dev`: serves, and reloads tools that change in their folder, without a restart.
 
 import { startAsCommand, thisRuntime } from '../start/package/start.ts';
+import { watchTools } from '../start/reload.ts';
 import { start } from '../start/server.ts';
-import { watchTools } from '../start/watch-tools.ts';
 import { command } from './command.ts';
 
 export const dev = command({

@@ -1,6 +1,8 @@
-// Reloads tool files that change while a development server runs: a service with the new tools replaces the running one
-// on the same port. If a file has a mistake, the running service stays.
+// Reloads tool files that change while a development server runs: watches their folder, and replaces the running service
+// on the same port by one with the new tools. If a file has a mistake, the running service stays.
 
+import { existsSync, watch } from 'node:fs';
+import { basename, dirname } from 'node:path';
 import type { Cancel, Clock } from '../ground/runtime.ts';
 import { reasonOf } from '../ground/text.ts';
 import type { ToolFile } from '../tools/folder/tool-file.ts';
@@ -90,4 +92,16 @@ export function createReload<Service extends Replacement>(options: ReloadOptions
       });
     },
   };
+}
+
+/** Calls `changed` at every change of the folder, and when it appears. */
+export function watchTools(folder: string, changed: () => void): void {
+  if (existsSync(folder)) return void watch(folder, { recursive: true }, changed);
+  const parent = dirname(folder);
+  const watcher = watch(parent, (_, name) => {
+    if (name !== basename(folder) || !existsSync(folder)) return;
+    watcher.close();
+    watchTools(folder, changed);
+    changed();
+  });
 }

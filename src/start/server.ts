@@ -18,7 +18,7 @@ import { redact } from '../watch/redact.ts';
 import { banner, logListening } from './banner.ts';
 import { CERTIFICATE_MS_MIN, type RunningServer, type ServeOptions, whyNotListening } from './listener.ts';
 import { watchLoop } from './loop-watch.ts';
-import { createReload, makeFirst, type Reload } from './reload.ts';
+import type { Reload } from './reload.ts';
 import { flushLog, obeySignals, shutDown } from './stop.ts';
 
 export interface Runtime {
@@ -91,6 +91,7 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   // before tool files are loaded, because they may cause such errors, too.
   runtime.onStrayError((error) => log.error('internal error', { perhaps: lastCalled(), error }));
   const tls = config.tls && (await import('../config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
+  const reloading = watch && (await import('./reload.ts')); // in development
   const readFolder = custom.tools === undefined || config.toolsDir !== null; // custom.tools may come from ./tools
   const lastWords = (line: string) => runtime.onExit(() => runtime.writeErr(errorLine(line)));
   let hasFolder = readFolder;
@@ -129,7 +130,7 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
     hasChanged = true;
     reload?.soon();
   });
-  let service = watch === undefined ? await make(inFolder) : await makeFirst({ read, make, say, log });
+  let service = await (reloading === undefined ? make(inFolder) : reloading.makeFirst({ read, make, say, log }));
   lastCalled = () => service.lastCalled();
   logStarted(runtime.env, config, service, log);
   if (tls !== null) warnOfCertificate(tls, clock.nowMs(), log);
@@ -138,7 +139,7 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   const { server, answerBy } = door ?? (await listen(runtime, config, tls));
   answerBy(service.app.fetch);
   end = () => shutDown(service, server, log); // whichever service runs then
-  if (watch !== undefined) {
+  if (reloading !== undefined) {
     const replace = (next: PreparedService): PreparedService => {
       const before = service;
       service = next;
@@ -149,7 +150,7 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
       runtime.forgetTools(resolve(folder));
       return read();
     };
-    reload = createReload({ read: readAnew, make, replace, say, clock, log });
+    reload = reloading.createReload({ read: readAnew, make, replace, say, clock, log });
     if (hasChanged) reload.soon();
   }
   void service.fetchKeys();
