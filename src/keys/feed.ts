@@ -53,14 +53,18 @@ export class Feed {
   readonly boundMs: number;
   /** How long a query may take for its result to be fresh enough. */
   readonly queryTimeoutMs: number;
-  readonly subscribe: (listener: FeedListener) => void;
   readonly stop: () => void;
+  readonly #store: KeyStore;
   readonly #clock: Clock;
   readonly #outage: ReturnType<typeof createOutageLog>;
-  readonly #pages: ReturnType<typeof createFeedPages>;
   readonly #polling: Repeated<void>;
   readonly #pollEveryMs: number;
   readonly #retryAfterMs: number;
+  readonly #listeners: FeedListener[] = [];
+  #position: ReachedPosition = { databaseId: '', seq: 0, mark: null };
+  /** Whether the database holds keys of another form, and rules, according to the last page. */
+  #holdsForeign = false;
+  #holdsRules = false;
   #proof: Proof = { is: 'none' };
   /** When a key was last verified. */
   #usedAtMs = Number.NEGATIVE_INFINITY;
@@ -72,14 +76,17 @@ export class Feed {
     this.queryTimeoutMs = Math.min(lagMaxMs * QUERY_PART_OF_LAG, QUERY_MS_MAX);
     this.#pollEveryMs = lagMaxMs / POLLS_PER_LAG;
     this.#retryAfterMs = lagMaxMs / RETRIES_PER_LAG;
+    this.#store = store;
     this.#clock = clock;
     this.#outage = createOutageLog(log, { on: 'change feed out of reach', off: 'change feed back' });
-    this.#pages = createFeedPages(store, this.queryTimeoutMs);
     const everyMs = () => this.#pauseMs();
     const polled = { everyMs, firstMs: null, clock, log, event: 'change feed broken', onOutage() {} };
     this.#polling = repeat(polled, () => this.#poll());
-    this.subscribe = this.#pages.subscribe;
     this.stop = this.#polling.stop;
+  }
+
+  subscribe(listener: FeedListener): void {
+    this.#listeners.push(listener);
   }
 
   /** Returns whether memory may be trusted. Counts as a verification, so polling goes on. `nowMs`: monotonic. */
@@ -95,7 +102,7 @@ export class Feed {
 
   /** Returns the position up to which listeners know all changes. */
   get position(): ReachedPosition {
-    return this.#pages.position;
+    return this.#position;
   }
 
   /**
@@ -103,12 +110,12 @@ export class Feed {
    * within the bound or, during an outage, to the last one.
    */
   mayBeForeign(text: string): Awaitable<boolean> {
-    return isForeignShaped(text) && this.#held(() => this.#pages.holdsForeign);
+    return isForeignShaped(text) && this.#held(() => this.#holdsForeign);
   }
 
   /** Returns whether the database holds rules, in the same way. */
   holdsRules(): Awaitable<boolean> {
-    return this.#held(() => this.#pages.holdsRules);
+    return this.#held(() => this.#holdsRules);
   }
 
   #held(holds: () => boolean): Awaitable<boolean> {
@@ -176,7 +183,7 @@ export class Feed {
   async #poll(): Promise<void> {
     const beganMs = this.#clock.monotonicMs();
     try {
-      await this.#pages.readOn();
+      await this.#readOn();
       this.#proof = { is: 'polled', beganMs };
       this.#outage.ended();
     } catch (error) {
@@ -185,59 +192,36 @@ export class Feed {
       throw error;
     }
   }
-}
 
-/**
- * Reads the change feed page by page from its last position, and reports to listeners what to drop. Each page also proves
- * that the last change seen still exists; if it doesn't, the database was restored, and everything is dropped.
- */
-function createFeedPages({ changesAfter }: KeyStore, withinMs: number) {
-  const listeners: FeedListener[] = [];
-  let position: ReachedPosition = { databaseId: '', seq: 0, mark: null };
-  let holdsForeign = false;
-  let holdsRules = false;
+  /**
+   * Reads page by page until there are no more changes, and reports to listeners what to drop. Each page also proves that
+   * the last change seen still exists; if it doesn't, the database was restored, and everything is dropped.
+   */
+  async #readOn(): Promise<void> {
+    for (;;) {
+      const asked = this.#position;
+      const page = await this.#store.changesAfter(asked, this.queryTimeoutMs);
+      for (const listener of this.#listeners) listener.onPage?.(asked, page);
+      this.#holdsForeign = page.holdsForeign;
+      this.#holdsRules = page.holdsRules;
+      const isFarBehind = page.prunedSeq > asked.seq || page.newestSeq - asked.seq > BEHIND_MAX;
+      if (isLost(asked, page) || isFarBehind) return this.#reset(page);
+      this.#report(page);
+      if (page.changes.length < FEED_PAGE_MAX) return;
+    }
+  }
 
-  function forgetAll({ databaseId, newestSeq, newestMark }: FeedPage): void {
-    position = { databaseId, seq: newestSeq, mark: newestMark };
-    for (const listener of listeners) listener.onReset?.();
+  #reset({ databaseId, newestSeq, newestMark }: FeedPage): void {
+    this.#position = { databaseId, seq: newestSeq, mark: newestMark };
+    for (const listener of this.#listeners) listener.onReset?.();
   }
 
   /** Reports a page to all listeners, synchronously. */
-  function report({ databaseId, changes }: FeedPage): void {
+  #report({ databaseId, changes }: FeedPage): void {
     const last = changes.at(-1);
     if (last === undefined) return;
     const { keyHashes, owners } = changesOf(changes.map(({ changed }) => changed));
-    for (const listener of listeners) listener.onChanges?.(keyHashes, new Set(owners), changes);
-    position = { databaseId, seq: last.seq, mark: last.mark };
+    for (const listener of this.#listeners) listener.onChanges?.(keyHashes, new Set(owners), changes);
+    this.#position = { databaseId, seq: last.seq, mark: last.mark };
   }
-
-  return {
-    subscribe: (listener: FeedListener) => void listeners.push(listener),
-    /** Returns the position up to which listeners know all changes. */
-    get position(): ReachedPosition {
-      return position;
-    },
-    /** Returns whether the database holds keys of another form, according to the last page. */
-    get holdsForeign(): boolean {
-      return holdsForeign;
-    },
-    /** Returns whether the database holds rules, according to the last page. */
-    get holdsRules(): boolean {
-      return holdsRules;
-    },
-    /** Reads until there are no more changes. Throws what the store throws. */
-    async readOn(): Promise<void> {
-      for (;;) {
-        const asked = position;
-        const page = await changesAfter(asked, withinMs);
-        for (const listener of listeners) listener.onPage?.(asked, page);
-        holdsForeign = page.holdsForeign;
-        holdsRules = page.holdsRules;
-        const isFarBehind = page.prunedSeq > asked.seq || page.newestSeq - asked.seq > BEHIND_MAX;
-        if (isLost(asked, page) || isFarBehind) return forgetAll(page);
-        report(page);
-        if (page.changes.length < FEED_PAGE_MAX) return;
-      }
-    },
-  };
 }
