@@ -1,5 +1,5 @@
-// Semaphores with a total and a part for each owner, so that nobody can take everything. The fair one queues owners, and
-// serves their queues in turn (round robin); the other refuses.
+// A semaphore with a total and a part for each owner, so that nobody can take everything. Owners queue, and their queues are
+// served in turn (round robin).
 
 import type { Clock } from '../runtime.ts';
 import { createQueues, type Owner } from './queues.ts';
@@ -12,13 +12,6 @@ export interface Bounds {
 /** Releases what was acquired. May be called repeatedly. */
 export type Release = () => void;
 
-export interface Semaphore {
-  /** Acquires an amount. Returns null, with nothing acquired, if less is left for this owner. */
-  tryAcquire(owner: Owner, amount: number): Release | null;
-  /** Whether nothing is left for anybody. */
-  readonly isEmpty: boolean;
-}
-
 export interface FairSemaphore {
   /** Acquires one, waiting up to `withinMs`. Returns null after that, or at once if too many wait. */
   acquire(owner: Owner, withinMs: number): Promise<Release | null>;
@@ -27,53 +20,42 @@ export interface FairSemaphore {
 /** Ends a wait; null: nothing was left in time. */
 type Settle = (release: Release | null) => void;
 
-export function createSemaphore(bounds: Bounds): Semaphore {
-  const takenBy = new Map<Owner, number>(); // of owners that have any
-  let taken = 0;
-
-  function release(owner: Owner, amount: number): void {
-    const own = (takenBy.get(owner) ?? 0) - amount;
-    if (own > 0) takenBy.set(owner, own);
-    else takenBy.delete(owner);
-    taken -= amount;
-  }
-
-  return {
-    tryAcquire(owner, amount) {
-      const own = (takenBy.get(owner) ?? 0) + amount;
-      if (own > bounds.each || taken + amount > bounds.total) return null;
-      takenBy.set(owner, own);
-      taken += amount;
-      return once(() => release(owner, amount));
-    },
-    get isEmpty() {
-      return taken >= bounds.total;
-    },
-  };
-}
-
 /** Creates a semaphore for which owners wait in turn, as many as `waitingBounds` allows. */
 export function createFairSemaphore(bounds: Bounds, waitingBounds: Bounds, clock: Clock): FairSemaphore {
-  const semaphore = createSemaphore(bounds);
+  const takenBy = new Map<Owner, number>(); // of owners that have any
+  let taken = 0;
   const queues = createQueues<Settle>();
 
-  function tryAcquireOne(owner: Owner): Release | null {
-    const release = semaphore.tryAcquire(owner, 1);
-    if (release === null) return null;
-    return once(() => {
-      release();
-      serve();
-    });
+  /** Acquires one. Returns null if none is left for this owner. */
+  function tryAcquire(owner: Owner): Release | null {
+    const own = takenBy.get(owner) ?? 0;
+    if (own >= bounds.each || taken >= bounds.total) return null;
+    takenBy.set(owner, own + 1);
+    taken += 1;
+    let isHeld = true;
+    return () => {
+      if (!isHeld) return;
+      isHeld = false;
+      release(owner);
+    };
+  }
+
+  function release(owner: Owner): void {
+    const left = (takenBy.get(owner) ?? 0) - 1;
+    if (left > 0) takenBy.set(owner, left);
+    else takenBy.delete(owner);
+    taken -= 1;
+    serve();
   }
 
   /** Gives one to each waiting owner, in turn, while something is left. */
   function serve(): void {
     for (const [owner, first] of queues.turns()) {
-      if (semaphore.isEmpty) return;
-      const release = tryAcquireOne(owner);
-      if (release === null) continue; // this owner has its part
+      if (taken >= bounds.total) return;
+      const acquired = tryAcquire(owner);
+      if (acquired === null) continue; // this owner has its part
       queues.shift(owner);
-      first(release);
+      first(acquired);
     }
   }
 
@@ -104,18 +86,9 @@ export function createFairSemaphore(bounds: Bounds, waitingBounds: Bounds, clock
   return {
     async acquire(owner, withinMs) {
       const ownLength = queues.lengthOf(owner);
-      const now = ownLength === 0 ? tryAcquireOne(owner) : null;
+      const now = ownLength === 0 ? tryAcquire(owner) : null;
       if (now !== null) return now;
       return ownLength < waitingBounds.each && makePlace(ownLength) ? queue(owner, withinMs) : null;
     },
-  };
-}
-
-function once(run: () => void): Release {
-  let ran = false;
-  return () => {
-    if (ran) return;
-    ran = true;
-    run();
   };
 }

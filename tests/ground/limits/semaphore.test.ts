@@ -1,29 +1,30 @@
 // Shares: what all take together and each takes alone, and whose turn it is when there is nothing left.
 
 import { describe, expect, test } from 'bun:test';
-import { createFairSemaphore, createSemaphore, type Release } from '../../../src/ground/limits/semaphore.ts';
+import { createFairSemaphore, type Release } from '../../../src/ground/limits/semaphore.ts';
 import { testClock } from '../../../src/start/package/testing/clock.ts';
 
 describe('a semaphore', () => {
-  test('is taken up to the part of each, and up to the total, and no further', () => {
-    const semaphore = createSemaphore({ total: 10, each: 4 });
-    expect(semaphore.tryAcquire('alice', 5)).toBeNull();
-    expect(semaphore.tryAcquire('alice', 4)).not.toBeNull();
-    expect(semaphore.tryAcquire('alice', 1)).toBeNull();
-    expect(semaphore.tryAcquire('bob', 4)).not.toBeNull();
-    expect(semaphore.tryAcquire('carol', 3)).toBeNull();
-    expect(semaphore.tryAcquire('carol', 2)).not.toBeNull();
-    expect(semaphore.tryAcquire('dave', 1)).toBeNull();
+  const nobodyWaits = (total: number, each: number) =>
+    createFairSemaphore({ total, each }, { total: 0, each: 0 }, testClock());
+
+  test('is taken up to the part of each, and up to the total, and no further', async () => {
+    const semaphore = nobodyWaits(5, 2);
+    for (const owner of ['alice', 'alice', 'bob', 'bob']) expect(await semaphore.acquire(owner, 0)).not.toBeNull();
+    expect(await semaphore.acquire('alice', 0)).toBeNull();
+    expect(await semaphore.acquire('carol', 0)).not.toBeNull();
+    expect(await semaphore.acquire('carol', 0)).toBeNull();
+    expect(await semaphore.acquire('dave', 0)).toBeNull();
   });
 
-  test('gets back what was taken, once', () => {
-    const semaphore = createSemaphore({ total: 2, each: 1 });
-    const release = semaphore.tryAcquire('alice', 1);
-    semaphore.tryAcquire('bob', 1);
+  test('gets back what was taken, once', async () => {
+    const semaphore = nobodyWaits(2, 1);
+    const release = await semaphore.acquire('alice', 0);
+    await semaphore.acquire('bob', 0);
     release?.();
     release?.();
-    expect(semaphore.tryAcquire('alice', 1)).not.toBeNull();
-    expect(semaphore.tryAcquire('bob', 1)).toBeNull();
+    expect(await semaphore.acquire('alice', 0)).not.toBeNull();
+    expect(await semaphore.acquire('bob', 0)).toBeNull();
   });
 });
 
