@@ -1,27 +1,14 @@
 // The table of routes: path, method, body, credential and description. It drives the router, `GET /`, the checks of
 // documents, and the tests that visit every route; index.ts has the handlers.
 
-import type { BodyKind } from '../web/body.ts';
+import type { RouteRules } from '../web/router.ts';
 
-export interface RouteFacts {
+/** `path`: below BASE_PATH, except /.well-known; `<…>` stands for one segment. */
+export interface RouteFacts extends RouteRules {
   /** `any`: see `any` of web/router.ts. */
   readonly method: 'GET' | 'POST' | 'GET, POST' | 'any';
-  /** Below BASE_PATH, except /.well-known; `<…>` stands for one segment. */
-  readonly path: string;
   /** The credential that a request needs. None: anybody may call, or the handler decides by what was sent. */
   readonly who?: 'key' | 'user' | 'client' | 'scraper';
-  /** The type of the body; by default JSON. */
-  readonly takes?: BodyKind;
-  /** Every body contains a credential, so production refuses POST over plain HTTP. */
-  readonly takesSecrets?: boolean;
-  /** Any web page may read the response: it is the same for everyone. */
-  readonly openToAnyOrigin?: boolean;
-  /** Only services call it: no page may read the response, not even one of an allowed origin. */
-  readonly withoutCors?: boolean;
-  /** Accepts any Host, because probes use whatever name they know. */
-  readonly anyHost?: boolean;
-  /** Accepts its credential over plain HTTP even in production: it protects no keys. */
-  readonly takesPlainHttp?: boolean;
   /** What `GET /` says about the route; without it the route isn't listed. */
   readonly says?: string;
   /** A page or document that a browser can show. */

@@ -23,7 +23,7 @@ export type Refuse = (context: RequestContext, problem: Problem) => Awaitable<Re
 export interface Handlers {
   readonly get?: Handler;
   readonly post?: BodyHandler;
-  /** The type of the body of `post`; by default JSON. */
+  /** The type of the body of `post`, if it isn't the table's. */
   readonly takes?: BodyKind;
   /**
    * Handles every method, for proxies that forward what they were asked: OPTIONS is no preflight, Host and Origin are
@@ -36,8 +36,11 @@ export interface Handlers {
   readonly refuse?: Refuse;
 }
 
-export interface Route extends Handlers {
+/** What the table of routes (api/table.ts) says of a route, whatever handles it. */
+export interface RouteRules {
   readonly path: string;
+  /** The type of the body of `post`; by default JSON. */
+  readonly takes?: BodyKind;
   /** Every body contains a credential, so production refuses POST over plain HTTP. */
   readonly takesSecrets?: boolean;
   /** Any web page may read the response: it is the same for everyone. */
@@ -49,6 +52,8 @@ export interface Route extends Handlers {
   /** Accepts any Host, because probes use whatever name they know. */
   readonly anyHost?: boolean;
 }
+
+export type Route = Handlers & RouteRules;
 
 export function createRouter(routes: readonly Route[]): (path: string) => Route | undefined {
   const exact = new Map(routes.map((route) => [route.path, route]));
