@@ -3,10 +3,10 @@
 
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts';
-import type { Caller, RequestIds, RuleOfToken } from '../keys/actor.ts';
+import type { Caller, RuleOfToken } from '../keys/actor.ts';
 import { isJwtShaped, isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity, Verified, VerifiedKey } from '../keys/verify.ts';
-import type { Log, LogRepeated } from '../watch/log.ts';
+import type { Log, LogRepeated, RequestIds } from '../watch/log.ts';
 import { excerptOf } from '../watch/redact.ts';
 import type { Credentials, Refused } from '../web/context.ts';
 import type { Call, Revalidate } from './call.ts';

@@ -5,18 +5,17 @@ import { createTokenBuckets, type Rate } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
-import type { Log } from '../watch/log.ts';
-
-export interface RequestIds {
-  readonly requestId: string;
-  /** The id of the caller's trace (calls/call.ts), if it sent one. */
-  readonly traceId?: string | undefined;
-}
+import type { Log, RequestIds } from '../watch/log.ts';
 
 /** Who a token of another issuer is about. */
 export interface Workload {
   readonly issuer: string;
   readonly subject: string;
+}
+
+/** A workload, with the id of the rule that lets its tokens in. */
+export interface RuledWorkload extends Workload {
+  readonly rule: string;
 }
 
 /** The rule that lets a token of another issuer in. */
@@ -51,7 +50,7 @@ export interface Origin {
   /** The id of the client that got the key, if it is the URL of a client metadata document. */
   readonly client?: string;
   /** Whose token did it, by which rule. */
-  readonly workload?: { readonly rule: string; readonly issuer: string; readonly subject: string };
+  readonly workload?: RuledWorkload;
 }
 
 export type OriginOf = ReturnType<typeof createOriginOf>;

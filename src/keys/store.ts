@@ -4,7 +4,7 @@
 import type { FeedPage, FeedPosition, ReachedPosition } from '../ground/change-feed.ts';
 import type { ReadCounts } from '../uses/holders.ts';
 import type { CountsAsOf, UsesStore } from '../uses/store.ts';
-import type { Origin } from './actor.ts';
+import type { Origin, RuledWorkload } from './actor.ts';
 import type { ApiKeyRecord, ListedKey, PresentedKey } from './record.ts';
 
 export interface NextSecret {
@@ -46,12 +46,6 @@ export interface OwnEdit {
   readonly expiresAtMs?: number | undefined;
 }
 
-export interface EventWorkload {
-  readonly rule: string;
-  readonly issuer: string;
-  readonly subject: string;
-}
-
 /** One row of the trail of changes: what was done to which key, by whom, and how (db/README.md, key_events). */
 export interface KeyEvent {
   readonly seq: number;
@@ -78,7 +72,7 @@ export interface KeyEvent {
   /** The id of the client that got the key, for `connected`, if the id is the URL of a client metadata document. */
   readonly client: string | null;
   /** What a rule let in, or could, for `rule_added`, `rule_removed`, and a `delegated` by a token; null: no rule. */
-  readonly workload: EventWorkload | null;
+  readonly workload: RuledWorkload | null;
   /** The changed fields, for `changed` and `owner_changed`; null: another kind. */
   readonly fields: readonly string[] | null;
 }

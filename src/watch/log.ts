@@ -15,8 +15,9 @@ const INFO = LOG_LEVELS.indexOf('info');
 export type LogFields = Readonly<Record<string, unknown>>;
 
 /** Identifies a request, and its trace if any. Both are ASCII, need no escape in JSON, and hold no secret. */
-interface RequestIds {
+export interface RequestIds {
   readonly requestId: string;
+  /** The id of the caller's trace (calls/call.ts), if it sent one. */
   readonly traceId?: string | undefined;
 }
 

@@ -2,7 +2,7 @@
 
 import type { StoreOutage } from '../ground/result.ts';
 import type { InfoEvent, WarnEvent } from './events.ts';
-import type { Log } from './log.ts';
+import type { Log, RequestIds } from './log.ts';
 
 export interface OutageLog {
   /** True from the first `began` to the next `ended`. */
@@ -38,13 +38,8 @@ export function createOutageLog(log: Log, { on, off, eachReason = false, issuer 
   };
 }
 
-export interface MetBy {
-  readonly requestId: string;
-  readonly traceId?: string | undefined;
-}
-
 /** Returns the problem for a caller during an outage. Logs the reason, once for all calls. */
-export function outageProblem({ reason }: StoreOutage, log: Log, { requestId, traceId }: MetBy) {
+export function outageProblem({ reason }: StoreOutage, log: Log, { requestId, traceId }: RequestIds) {
   log.warnOnce('key store out of reach', { requestId, traceId, reason });
   return { code: 'store_unavailable', reason } as const;
 }
