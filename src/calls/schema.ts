@@ -212,8 +212,11 @@ export function wholeNumber(min: number, max: number) {
   return v.pipe(v.number(), v.integer(expected), v.minValue(min, expected), v.maxValue(max, expected));
 }
 
+/** A whole number that the server has counted. */
+export const count = v.pipe(v.number(), v.integer());
+
 /** Milliseconds since the Unix epoch. */
-export const epochMs = v.pipe(v.number(), v.integer());
+export const epochMs = count;
 
 /** What a schema accepts, or what it turns that into. */
 type Side = 'input' | 'output';

@@ -1,9 +1,9 @@
-// Shared by the tools about keys: the fields of a request, a key as lists show it, how a new key reaches its caller,
-// and the input of tools that end keys.
+// Shared by the tools about keys: the fields of a request, a key as lists show it, and what counts for all keys together,
+// how a new key reaches its caller, and the input of tools that end keys.
 
 import * as v from 'valibot';
 import type { Call } from '../calls/call.ts';
-import { epochMs, jsonSchemaOf, text, wholeNumber } from '../calls/schema.ts';
+import { count, epochMs, jsonSchemaOf, text, wholeNumber } from '../calls/schema.ts';
 import { METADATA_NAMES_MAX, METADATA_VALUE_MAX, METADATA_WANTED, metadataFrom } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
 import {
@@ -20,6 +20,7 @@ import type { Caller } from '../keys/actor.ts';
 import { shownServer, THIS_SERVER } from '../keys/audience.ts';
 import { type KeyCeilings, SCOPES_CHARS_MAX, SCOPES_MAX } from '../keys/grants.ts';
 import type { OwnKey } from '../keys/listing.ts';
+import type { ShownOwner } from '../keys/plans.ts';
 import { fingerprintOf, type MadeKey, type Rotation } from '../keys/record.ts';
 import type { ListedChild } from '../keys/store.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
@@ -149,7 +150,10 @@ export const metadataInput = (description: string) =>
     v.transform((metadata) => metadataFrom(metadata) ?? null),
   );
 
-const count = v.pipe(v.number(), v.integer());
+/** Uses of a key, or of all keys together. */
+export const usesFields = v.strictObject({ today: count, last30Days: v.array(count) });
+
+export const writtenUses = ({ today, last30Days }: ShownOwner['uses']) => ({ today, last30Days: [...last30Days] });
 
 /** The fields of a key in lists, which never show the key itself. */
 export const listedKeyFields = {
@@ -174,7 +178,7 @@ export const listedKeyFields = {
   ),
   uses: v.optional(
     v.pipe(
-      v.strictObject({ today: count, last30Days: v.array(count) }),
+      usesFields,
       v.description(
         'Calls that its limit and quota admitted, by day (UTC): today first, at most 30 numbers, without the zeros at the end. Only of a key used in 30 days.',
       ),
@@ -213,7 +217,7 @@ export const listedKey = (key: OwnKey, caller: Caller) => ({
   resource: resourceOf(key, caller),
   ...(key.rateLimit !== null && { rateLimit: writtenLimit(key.rateLimit) }),
   ...(key.quota !== null && { quota: key.quota }),
-  ...(key.uses !== null && { uses: { today: key.uses.today, last30Days: [...key.uses.last30Days] } }),
+  ...(key.uses !== null && { uses: writtenUses(key.uses) }),
   ...(key.children > 0 && { children: key.children }),
   ...(key.rules > 0 && { rules: key.rules }),
   ...(key.rotation !== null && { rotation: shownRotation(key.rotation) }),
@@ -234,6 +238,21 @@ const shownRotation = ({ state, previousUntilMs, otherFingerprint }: Rotation) =
   state,
   ...(previousUntilMs !== null && { previousUntil: previousUntilMs }),
   otherFingerprint,
+});
+
+/** What owners see above the list of their keys, which counts for all of them together. */
+export const ownPlanFields = v.strictObject({
+  rateLimit: v.optional(rateLimitFields),
+  quota: v.optional(shownQuotaFields),
+  keysMax: count,
+  uses: usesFields,
+});
+
+export const writtenPlan = ({ rateLimit, quota, keysMax, uses }: ShownOwner) => ({
+  ...(rateLimit !== null && { rateLimit: writtenLimit(rateLimit) }),
+  ...(quota !== null && { quota }),
+  keysMax,
+  uses: writtenUses(uses),
 });
 
 /** The output, without `key` if the widget has it. */

@@ -8,8 +8,7 @@ import type { Caller } from '../keys/actor.ts';
 import { LIST_BYTES_MAX } from '../keys/listing.ts';
 import type { ListedChild, ListPlace } from '../keys/store.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
-import { keyIdInput, listedChild, listedKey, listedKeyFields } from './key-fields.ts';
-import { ownPlanFields, writtenPlan } from './plan-fields.ts';
+import { keyIdInput, listedChild, listedKey, listedKeyFields, ownPlanFields, writtenPlan } from './key-fields.ts';
 
 /** A key, or a child, which has fewer fields. */
 const item = v.strictObject({ ...listedKeyFields, fingerprint: v.optional(listedKeyFields.fingerprint) });

@@ -2,15 +2,13 @@
 // people can see why another call was refused, or that a new key works.
 
 import * as v from 'valibot';
-import { epochMs } from '../calls/schema.ts';
+import { count, epochMs } from '../calls/schema.ts';
 import { defineTool } from '../calls/tool.ts';
 import type { LimitName, RateLimitState } from '../ground/rate-limit.ts';
 import { ok } from '../ground/result.ts';
 import { MS_PER_DAY } from '../ground/runtime.ts';
 import { countedKeyId } from '../keys/record.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
-
-const count = v.pipe(v.number(), v.integer());
 
 const limitLeft = v.nullable(
   v.strictObject({ requests: count, windowSeconds: count, remaining: count, resetSeconds: count }),

@@ -1,13 +1,19 @@
 // The fields of an owner's settings, as tools and commands set and show them.
 
 import * as v from 'valibot';
+import { count } from '../../calls/schema.ts';
 import { OWNER_KEYS_MAX, SHARED_WINDOW_S_MIN, windowSecondsOf, writtenLimit } from '../../ground/rate-limit.ts';
 import type { ShownOwner } from '../../keys/plans.ts';
-import { metadataInput, quotaFields, quotaInput, rateLimitFields, rateLimitInput } from '../../tools/key-fields.ts';
-import { usesFields, writtenUses } from '../../tools/plan-fields.ts';
+import {
+  metadataInput,
+  quotaFields,
+  quotaInput,
+  rateLimitFields,
+  rateLimitInput,
+  usesFields,
+  writtenUses,
+} from '../../tools/key-fields.ts';
 import type { OwnerUpdate } from './owners.ts';
-
-const count = v.pipe(v.number(), v.integer());
 
 const ownerLimit = v.pipe(
   rateLimitInput(),
