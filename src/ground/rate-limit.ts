@@ -85,6 +85,10 @@ export const writtenLimit = ({ requests, windowS }: RateLimit): WrittenLimit => 
   window: formatDuration(windowS * 1000),
 });
 
+/** Returns the limit that is written, in a window that was checked. */
+export const readLimit = ({ requests, window }: WrittenLimit): RateLimit =>
+  limitOf(requests, windowSecondsOf(window) ?? 0);
+
 export const limitInWords = ({ requests, windowS }: RateLimit): string =>
   `${requests} calls in ${formatDuration(windowS * 1000)}`;
 

@@ -4,7 +4,7 @@ import * as v from 'valibot';
 import { parserOf } from '../calls/schema.ts';
 import { defineTool } from '../calls/tool.ts';
 import { actorOf } from '../calls/user-jwt.ts';
-import { windowSecondsOf } from '../ground/rate-limit.ts';
+import { readLimit } from '../ground/rate-limit.ts';
 import { ok } from '../ground/result.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
@@ -45,7 +45,7 @@ type Decided = v.InferOutput<v.StrictObjectSchema<ReturnType<typeof decidedField
 
 const requestOf = ({ rateLimit, ...decided }: Decided) => ({
   ...decided,
-  rateLimit: rateLimit && { requests: rateLimit.requests, windowS: windowSecondsOf(rateLimit.window) ?? 0 },
+  rateLimit: rateLimit && readLimit(rateLimit),
 });
 
 /** Creates the parser of a person's decision outside this tool. */

@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
 import { createAdminStore, type Imported } from '../../doors/admin/index.ts';
-import { limitOf, NO_CEILINGS, OWNER_KEYS_MAX, windowSecondsOf } from '../../ground/rate-limit.ts';
+import { NO_CEILINGS, OWNER_KEYS_MAX, readLimit } from '../../ground/rate-limit.ts';
 import { systemRandom } from '../../ground/runtime.ts';
 import { canonicalUrl } from '../../ground/server-address.ts';
 import { reasonOf } from '../../ground/text.ts';
@@ -257,7 +257,7 @@ function recordOf(line: string, number: number, nowMs: number): ApiKeyRecord {
     metadata,
     resource,
     foreignHash: foreign ? key.keyHash : null,
-    rateLimit: rateLimit === undefined ? null : limitOf(rateLimit.requests, windowSecondsOf(rateLimit.window) ?? 0),
+    rateLimit: rateLimit === undefined ? null : readLimit(rateLimit),
     id: id ?? mintId(systemRandom),
     createdAtMs: createdAt === undefined ? nowMs : Date.parse(createdAt),
     expiresAtMs: expiresAt == null ? null : Date.parse(expiresAt),

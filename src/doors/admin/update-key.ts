@@ -4,7 +4,7 @@ import * as v from 'valibot';
 import { sequence } from '../../calls/guard.ts';
 import { defineTool } from '../../calls/tool.ts';
 import { actorOf } from '../../calls/user-jwt.ts';
-import { NO_CEILINGS, windowSecondsOf } from '../../ground/rate-limit.ts';
+import { NO_CEILINGS, readLimit } from '../../ground/rate-limit.ts';
 import { err, ok } from '../../ground/result.ts';
 import type { ToolDeps } from '../../tools/folder/tool-file.ts';
 import {
@@ -44,7 +44,7 @@ export const adminUpdateKey = ({ guards, ceilings }: ToolDeps, admin: AdminKeys)
     }),
     output: v.strictObject(adminListedFields),
     async run({ keyId, rateLimit, ...changes }, call) {
-      const limit = rateLimit && { requests: rateLimit.requests, windowS: windowSecondsOf(rateLimit.window) ?? 0 };
+      const limit = rateLimit && readLimit(rateLimit);
       const update = { ...changes, rateLimit: limit };
       if (Object.values(update).every((given) => given === undefined)) {
         return err({ code: 'invalid_input', issues: [{ path: '', message: 'Expected something to change' }] });

@@ -2,7 +2,13 @@
 
 import * as v from 'valibot';
 import { count } from '../../calls/schema.ts';
-import { OWNER_KEYS_MAX, SHARED_WINDOW_S_MIN, windowSecondsOf, writtenLimit } from '../../ground/rate-limit.ts';
+import {
+  OWNER_KEYS_MAX,
+  readLimit,
+  SHARED_WINDOW_S_MIN,
+  windowSecondsOf,
+  writtenLimit,
+} from '../../ground/rate-limit.ts';
 import type { ShownOwner } from '../../keys/plans.ts';
 import {
   metadataInput,
@@ -65,7 +71,7 @@ interface GivenUpdate extends Omit<OwnerUpdate, 'rateLimit' | 'blocked'> {
 export const ownerUpdateOf = ({ rateLimit, blocked, ...update }: GivenUpdate): OwnerUpdate => ({
   ...update,
   blocked: blocked === null ? false : blocked,
-  rateLimit: rateLimit && { requests: rateLimit.requests, windowS: windowSecondsOf(rateLimit.window) ?? 0 },
+  rateLimit: rateLimit && readLimit(rateLimit),
 });
 
 export const writtenOwner = ({ owner, blocked, rateLimit, quota, keysMax, metadata, keys, uses }: ShownOwner) => ({
