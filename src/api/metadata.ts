@@ -3,7 +3,7 @@
 
 import { SERVER_NAME } from '../ground/server-info.ts';
 import type { RequestContext } from '../web/context.ts';
-import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
+import { json } from '../web/headers.ts';
 
 const RESOURCE = '/.well-known/oauth-protected-resource';
 
@@ -49,5 +49,5 @@ function resourceMetadata(
     bearer_methods_supported: ['header'],
     resource_name: SERVER_NAME,
   };
-  return new Response(JSON.stringify(document), { headers: UNCACHED_JSON_HEADERS });
+  return json(200, document);
 }

@@ -1,15 +1,12 @@
-// What routes for OAuth clients share: parameters, responses of uncached JSON, and errors by name (RFC 6749 §5.2). A client
+// What routes for OAuth clients share: parameters, and errors by name (RFC 6749 §5.2). A client
 // reads one sentence for each error, whatever the reason; the log has the reason.
 
 import type { Problem } from '../ground/problem.ts';
 import { err, type Result } from '../ground/result.ts';
 import type { Log, LogFields } from '../watch/log.ts';
 import type { RequestContext } from '../web/context.ts';
-import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
+import { json } from '../web/headers.ts';
 import { oauthErrorResponse, withCode } from '../web/problem-response.ts';
-
-export const json = (status: number, body: object): Response =>
-  new Response(JSON.stringify(body), { status, headers: UNCACHED_JSON_HEADERS });
 
 /** The errors of /token, /register and /device_authorization. None of the sentences repeats what was sent. */
 const SENTENCES = {

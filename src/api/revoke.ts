@@ -6,7 +6,7 @@ import { err, ok, type Result } from '../ground/result.ts';
 import { isObject } from '../ground/text.ts';
 import type { Body } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
-import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
+import { json } from '../web/headers.ts';
 import { problemResponse } from '../web/problem-response.ts';
 import type { Handlers } from '../web/router.ts';
 
@@ -20,9 +20,7 @@ export function revokeRoute(revokeTokens: RevokeTokens): Handlers {
     const { requestId } = context;
     const tokens = body.ok ? tokensIn(body.value) : unread(body.error);
     const revoked = tokens.ok ? await revokeTokens(tokens.value, context) : tokens;
-    return revoked.ok
-      ? new Response('{}', { headers: UNCACHED_JSON_HEADERS })
-      : problemResponse(revoked.error, requestId);
+    return revoked.ok ? json(200, {}) : problemResponse(revoked.error, requestId);
   }
   return { post };
 }

@@ -13,7 +13,8 @@ import type { Log } from '../watch/log.ts';
 import { excerptOf } from '../watch/redact.ts';
 import { type Body, formIn } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
-import { createRefuse, hasTwice, json, parameter, type Refusal, refused } from './oauth.ts';
+import { json } from '../web/headers.ts';
+import { createRefuse, hasTwice, parameter, type Refusal, refused } from './oauth.ts';
 
 /** A successful response (RFC 6749 §5.1). */
 export interface AccessToken {

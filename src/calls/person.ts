@@ -6,7 +6,7 @@ import type { Result } from '../ground/result.ts';
 import type { Actor } from '../keys/actor.ts';
 import type { Body } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
-import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
+import { json } from '../web/headers.ts';
 import { challengeFor, problemResponse } from '../web/problem-response.ts';
 import { type Call, callOf } from './call.ts';
 import { addTo, type Guard } from './guard.ts';
@@ -22,7 +22,7 @@ export const personHandler =
   async (context: RequestContext, body: Body): Promise<Response> => {
     const result = await respondTo(userJwt, handle, context, body);
     return result.ok
-      ? new Response(JSON.stringify(result.value), { headers: UNCACHED_JSON_HEADERS })
+      ? json(200, result.value)
       : problemResponse(result.error, context.requestId, challengeFor(result.error, null));
   };
 

@@ -26,6 +26,10 @@ export const UNCACHED_HEADERS = { 'Cache-Control': 'no-store', ...SECURITY_HEADE
 
 export const UNCACHED_JSON_HEADERS = { 'Content-Type': 'application/json', ...UNCACHED_HEADERS } as const;
 
+/** Creates a response with JSON that nobody caches. */
+export const json = (status: number, body: object): Response =>
+  new Response(JSON.stringify(body), { status, headers: UNCACHED_JSON_HEADERS });
+
 /** Sets RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10 §3, §4). */
 export function setLimits(headers: Headers, states: RateLimitStates): void {
   if (states.length === 0) return;

@@ -16,7 +16,7 @@ import { outageProblem } from '../../watch/outage.ts';
 import { excerptOf } from '../../watch/redact.ts';
 import { type Body, formIn, isUtf8 } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
-import { UNCACHED_HEADERS, UNCACHED_JSON_HEADERS } from '../../web/headers.ts';
+import { json, UNCACHED_HEADERS } from '../../web/headers.ts';
 import { challengeFor, problemHeaders, problemResponse } from '../../web/problem-response.ts';
 import { type Handlers, queryOf } from '../../web/router.ts';
 import {
@@ -184,7 +184,7 @@ function createClick({ decide, grants, guards, readKeyRequest }: AuthorizeOption
   return async (context: RequestContext, body: Body): Promise<Response> => {
     const ordered = await order(context, body);
     if (!ordered.ok) return problemResponse(ordered.error, context.requestId, challengeFor(ordered.error, null));
-    return new Response(JSON.stringify({ location: ordered.value }), { headers: UNCACHED_JSON_HEADERS });
+    return json(200, { location: ordered.value });
   };
 }
 

@@ -2,7 +2,7 @@
 // so the server stores nothing. A client whose id is a URL is identified by the document there (client-documents.ts), if
 // that is listed; else nobody vouches for it, and it gets a key only where any client may register to get one.
 
-import { createRefuse, json, type Refusal, refused } from '../../api/oauth.ts';
+import { createRefuse, type Refusal, refused } from '../../api/oauth.ts';
 import { isUrl } from '../../config/client-ids.ts';
 import { isAdmitted, NO_REDIRECTS, type Redirects } from '../../config/redirects.ts';
 import { networkOf } from '../../ground/ip.ts';
@@ -14,6 +14,7 @@ import type { Log } from '../../watch/log.ts';
 import { excerptOf } from '../../watch/redact.ts';
 import type { Body } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
+import { json } from '../../web/headers.ts';
 import type { ClientDocuments } from './client-documents.ts';
 
 /** What is known of a client. Nobody else can choose its redirect URIs. */

@@ -1,7 +1,7 @@
 // POST /device_authorization (RFC 8628 §3.1): stores a program's request for a key, with a short code that a person types.
 // device-decision.ts has the person's decision. Anybody may ask, so requests are bounded by address, by network and in all.
 
-import { createRefuse, hasTwice, json, parameter, type Refusal, refused } from '../../api/oauth.ts';
+import { createRefuse, hasTwice, parameter, type Refusal, refused } from '../../api/oauth.ts';
 import { callerOf } from '../../calls/call.ts';
 import { createLruCache } from '../../ground/cache.ts';
 import { networkOf, prefixOf } from '../../ground/ip.ts';
@@ -20,6 +20,7 @@ import type { Log } from '../../watch/log.ts';
 import { excerptOf } from '../../watch/redact.ts';
 import { type Body, formIn } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
+import { json } from '../../web/headers.ts';
 import { makeCode } from './codes.ts';
 import type { Asked, OpenMax } from './open-requests.ts';
 import type { CodeStore } from './store.ts';
