@@ -1,7 +1,7 @@
 // The tables, each with what upkeep, backups and replicas must know of it, which name none themselves.
 
+import { DAY_S } from '../ground/limits/rates.ts';
 import { MS_PER_DAY, MS_PER_HOUR } from '../ground/runtime.ts';
-import { BATCH_ROWS, NOW_MS, OLDEST_DAY, of, type Removal } from './removals.ts';
 
 export interface TableFacts {
   readonly name: string;
@@ -18,6 +18,30 @@ export interface TableFacts {
   /** The removals of its old rows. */
   readonly removals: readonly Removal[];
 }
+
+/** Statements that run in one transaction, repeated while a batch was full. upkeep.ts runs them. */
+export type Removal = readonly string[];
+
+/** The parameters of a removal. */
+export interface Run {
+  readonly nowMs: number;
+  readonly eventDays: number;
+  readonly usageDays: number;
+  /** The last row before the batch of holders. */
+  readonly after: number;
+}
+
+/** Returns the expression for one parameter; all are one argument. */
+export const of = (name: keyof Run) => `(?1 ->> '${name}')`;
+
+/** Rows that one transaction deletes, which blocks a local file's process for some 10 ms. */
+export const BATCH_ROWS = 250;
+
+// The earlier of this process's and the database's clock, so that a wrong one deletes nothing too early. By nothing else.
+const NOW_MS = `CAST(min(${of('nowMs')}, unixepoch('subsec') * 1000) AS INTEGER)`;
+export const NOW_S = `${NOW_MS} / 1000`;
+/** The second from which uses are kept. */
+export const OLDEST_S = `${NOW_S} - ${of('usageDays')} * ${DAY_S}`;
 
 /** How long an ended code is kept, so that even a server with a slow clock knows that it has ended. */
 const CODES_KEPT_MS = MS_PER_HOUR;
@@ -60,6 +84,8 @@ WHERE old.seq > pruned_seq`,
   'DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed)',
 ];
 
+/** The first day that is kept: days are removed by the month. */
+const OLDEST_DAY = `unixepoch(${OLDEST_S}, 'unixepoch', 'start of month') / ${DAY_S}`;
 const OLD_ENDED_USES = `DELETE FROM ended_uses WHERE (owner, day) IN (
 SELECT owner, day FROM ended_uses WHERE day < ${OLDEST_DAY} LIMIT ${BATCH_ROWS})`;
 
@@ -74,7 +100,7 @@ export const TABLES: readonly TableFacts[] = [
   { ...KEPT, name: 'blocked_owners', inReplica: true, announcedBy: 'owner' }, // a restore adds blocks, and lifts none
   { ...RESTORED, name: 'owners', inReplica: true, announcedBy: 'owner' },
   { ...RESTORED, name: 'holders', growsBy: 'row' },
-  { ...RESTORED, name: 'key_counts' }, // old ones are removed holder by holder (removals.ts)
+  { ...RESTORED, name: 'key_counts' }, // old ones are removed holder by holder (upkeep.ts)
   { ...RESTORED, name: 'key_months' }, // likewise
   { ...RESTORED, name: 'ended_uses', removals: [[OLD_ENDED_USES]] },
   { ...RESTORED, name: 'issuers', announcedBy: 'rules' },

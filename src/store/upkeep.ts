@@ -1,13 +1,12 @@
-// Schedules the removal of old rows: records hourly, counts daily, by one of the processes on a database. Nothing is lost
-// if two do it at once.
+// Removes old rows, records hourly and counts daily, by one of the processes on a database; nothing is lost if two do it at
+// once. In small batches, so that nobody waits: records by the statements of each table (tables.ts), counts holder by holder.
 
 import { repeat } from '../ground/background.ts';
 import type { FeedPage } from '../ground/change-feed.ts';
-import { type Clock, MS_PER_DAY, MS_PER_HOUR } from '../ground/runtime.ts';
+import { type Clock, MS_PER_DAY, MS_PER_HOUR, sleep } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import type { Database, Statement } from './database.ts';
-import { type Run, removeAll, removeCounts } from './removals.ts';
-import { CHANGES_KEPT_MAX, TABLES } from './tables.ts';
+import { BATCH_ROWS, CHANGES_KEPT_MAX, NOW_S, OLDEST_S, of, type Removal, type Run, TABLES } from './tables.ts';
 
 /** The first run is soon after the start, but not part of it. */
 const FIRST_AFTER_MS = 2000;
@@ -30,14 +29,9 @@ export interface UpkeepOptions {
   readonly usageDays: number;
 }
 
-const REMOVALS = TABLES.flatMap(({ removals }) => removals);
-
 /** What one process at a time does for a database, and how often. */
 const TASKS = {
-  records: {
-    everyMs: EVERY_MS * (1 - JITTER),
-    remove: (db: Database, run: Run) => removeAll(db, REMOVALS, run),
-  },
+  records: { everyMs: EVERY_MS * (1 - JITTER), remove: removeRecords },
   // Rare, because nearly nothing is old, and the keys are many.
   counts: { everyMs: MS_PER_DAY, remove: removeCounts },
 } as const;
@@ -110,3 +104,84 @@ export function createUpkeep(db: Database, options: UpkeepOptions) {
     },
   };
 }
+
+// How a task deletes what is old.
+
+/** Holders whose counts are scanned at once, which takes a few milliseconds of a local file's process. */
+const BATCH_HOLDERS = 100;
+/** Between two batches, for everybody else. */
+const PAUSE_MS = 10;
+
+/** How long ended windows are kept, for clocks that disagree. */
+const WINDOW_KEPT_S = 600;
+
+const OLDEST_MONTH = `strftime('%Y', ${OLDEST_S}, 'unixepoch') * 12 + strftime('%m', ${OLDEST_S}, 'unixepoch') - 1`;
+
+/** The tables of counts, with the rest of their keys, and when a row `c` is old. */
+const COUNTS = [
+  { table: 'key_months', key: 'month', isOld: `c.month < ${OLDEST_MONTH}` },
+  {
+    table: 'key_counts',
+    key: 'window_s, c.number',
+    isOld: `(c.number + 1) * c.window_s + ${WINDOW_KEPT_S} < ${NOW_S}`,
+  },
+];
+
+/** Statements for the holders of counts, one batch at a time. */
+interface Holders {
+  /** Selects the last row of the batch, null after all of them, and whether it has `old` counts. */
+  readonly batch: string;
+  readonly remove: Removal;
+}
+
+/** Returns the statements for a batch of holders. `row`: the row number of holder `h` in the tables of counts. */
+function holdersIn(table: 'api_keys' | 'holders', row: string): Holders {
+  const batch = `(SELECT row FROM ${table} WHERE row > ${of('after')} ORDER BY row LIMIT ${BATCH_HOLDERS}) h`;
+  const old = COUNTS.map(({ isOld, ...of }) => ({ ...of, isOld: `c.row = ${row} AND ${isOld}` }));
+  const isAnyOld = old.map(({ table, isOld }) => `EXISTS (SELECT 1 FROM ${table} c WHERE ${isOld})`).join(' OR ');
+  return {
+    batch: `SELECT max(h.row) AS last, max(${isAnyOld}) AS old FROM ${batch}`,
+    remove: old.map(
+      ({ table, key, isOld }) => `DELETE FROM ${table} WHERE (row, ${key.replaceAll('c.', '')}) IN (
+SELECT c.row, c.${key} FROM ${batch} CROSS JOIN ${table} c WHERE ${isOld})`,
+    ),
+  };
+}
+
+const HOLDERS = [holdersIn('api_keys', 'h.row'), holdersIn('holders', '-h.row')];
+
+const REMOVALS = TABLES.flatMap(({ removals }) => removals);
+
+async function removeRecords(db: Database, run: Run): Promise<void> {
+  for (const removal of REMOVALS) while (await removed(db, removal, run)) await sleep(PAUSE_MS);
+}
+
+/** Runs a removal once. Returns whether there may be more. */
+async function removed(db: Database, removal: Removal, run: Run): Promise<boolean> {
+  const written = await db.writeAll(statementsOf(removal, run).map((statement) => ({ ...statement, unsynced: true })));
+  return written.some(({ changed, repeated }) => changed >= BATCH_ROWS || repeated);
+}
+
+async function removeCounts(db: Database, run: Run): Promise<void> {
+  for (const holders of HOLDERS) await removeCountsOf(db, holders, run);
+}
+
+async function removeCountsOf(db: Database, { batch, remove }: Holders, run: Run): Promise<void> {
+  for (let after = 0; ; ) {
+    const [found] = await db.read(statementOf(batch, { ...run, after }));
+    const { last = null, old } = found ?? {};
+    if (typeof last !== 'number') return;
+    if (old === 1) await removed(db, remove, { ...run, after });
+    after = last;
+    await sleep(PAUSE_MS);
+  }
+}
+
+/** Returns the statements of one batch. */
+export const statementsOf = (removal: Removal, run: Run): Statement[] => removal.map((sql) => statementOf(sql, run));
+
+/** Returns a statement, with an argument only if it has parameters. */
+const statementOf = (sql: string, run: Run): Statement => ({
+  sql,
+  args: sql.includes('?1') ? [JSON.stringify(run)] : [],
+});

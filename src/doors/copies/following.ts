@@ -7,8 +7,8 @@ import { type Clock, sleep } from '../../ground/runtime.ts';
 import { type Database, firstOf, type Row, type Statement } from '../../store/database.ts';
 import type { FileThread } from '../../store/embedded/thread.ts';
 import { CHANGES, pageOf } from '../../store/key-reads.ts';
-import { statementsOf } from '../../store/removals.ts';
 import { TABLES } from '../../store/tables.ts';
+import { statementsOf } from '../../store/upkeep.ts';
 import { newerPagesOf, pagesOf, putChanged, putRows, type Read } from './copying.ts';
 import { FOLLOWED } from './replica-file.ts';
 
