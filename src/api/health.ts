@@ -1,5 +1,6 @@
 // GET /mcp/health: responds to readiness probes with 200, or with 503 while the store is out of reach.
 
+import type { ReachedPosition } from '../ground/change-feed.ts';
 import { RETRY_UNAVAILABLE_S } from '../ground/problem.ts';
 import type { Awaitable } from '../ground/result.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
@@ -7,27 +8,27 @@ import { ALL_VERSIONS } from '../mcp/era.ts';
 import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import type { Handler } from '../web/router.ts';
 
-export interface HealthOptions<Position> {
+export interface HealthOptions {
   /** Random for each process, and the start of its request ids. */
   readonly instance: string;
   readonly store: {
     readonly mode: string;
     /** Returns false if the last write failed for lack of space or rights. Known keys still verify. */
     readonly writable: () => boolean;
-    readonly replicaState?: ((reached: Position) => Promise<string>) | undefined;
+    readonly replicaState?: ((reached: ReachedPosition) => Promise<string>) | undefined;
   };
   readonly feed: {
     /** Returns whether the store responds. Cached for a moment, because anybody may ask as often as they like. */
     readonly probe: () => Awaitable<boolean>;
     readonly lagMs: () => number | null;
-    readonly position: Position;
+    readonly position: ReachedPosition;
   };
   /** Returns the number of open sessions. */
   readonly sessions: () => number;
   readonly uptimeMs: () => number;
 }
 
-export function healthRoute<Position>(options: HealthOptions<Position>): Handler {
+export function healthRoute(options: HealthOptions): Handler {
   const { store, feed, sessions, instance, uptimeMs } = options;
   return async () => {
     const ok = await feed.probe();

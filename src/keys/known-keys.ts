@@ -68,7 +68,7 @@ export class KnownKeys {
   readonly #options: KnownKeysOptions;
   readonly #usable;
   readonly #refused = createLruCache<RefusedEntry>({ entries: REFUSED_MAX });
-  readonly #owners = new ChangedOwners(CHANGED_OWNERS_MAX, ENTRY_TTL_MS_MAX);
+  readonly #owners = new ChangedOwners();
   /** Reads in flight, by hash. Callers after a change don't join one that began before it. */
   readonly #reads = singleFlights<Result<KnownKey | null, Problem>>();
   #readCount = 0;
@@ -242,41 +242,29 @@ interface Change {
 
 class ChangedOwners {
   readonly #changes = new Map<string, Change>(); // the oldest first
-  readonly #max: number;
-  readonly #entryTtlMs: number;
-  #version = 0;
+  /** The current version, to store with what is read now. */
+  version = 0;
   /** The version in which all owners changed. */
   #allVersion = 0;
 
-  /** Creates the list. `entryTtlMs`: the longest life of a cache entry. */
-  constructor(max: number, entryTtlMs: number) {
-    this.#max = max;
-    this.#entryTtlMs = entryTtlMs;
-  }
-
-  /** Returns the current version, to store with what is read now. */
-  get version(): number {
-    return this.#version;
-  }
-
   /** Adds owners that changed; beyond the maximum, all. */
   add(owners: Iterable<string>, nowMs: number): void {
-    this.#version += 1;
+    this.version += 1;
     for (const [owner, { untilMs }] of this.#changes) {
       if (nowMs < untilMs) break;
       this.#changes.delete(owner);
     }
     for (const owner of owners) {
       this.#changes.delete(owner);
-      this.#changes.set(owner, { version: this.#version, untilMs: nowMs + this.#entryTtlMs });
+      this.#changes.set(owner, { version: this.version, untilMs: nowMs + ENTRY_TTL_MS_MAX });
     }
-    if (this.#changes.size > this.#max) this.addAll();
+    if (this.#changes.size > CHANGED_OWNERS_MAX) this.addAll();
   }
 
   /** Adds all owners: anything may have changed. */
   addAll(): void {
-    this.#version += 1;
-    this.#allVersion = this.#version;
+    this.version += 1;
+    this.#allVersion = this.version;
     this.#changes.clear();
   }
 
