@@ -3,9 +3,8 @@
 import { type Origin, personOf } from '../keys/actor.ts';
 import { type ApiKeyRecord, fingerprintOf } from '../keys/record.ts';
 import type { Changed, KeyChanges } from '../keys/store.ts';
-import { COLUMNS, columnsOf, compared, scopesJson } from './columns.ts';
 import type { Database, Statement } from './database.ts';
-import { hasSecret, rowBy } from './rows.ts';
+import { COLUMNS, columnsOf, compared, hasSecret, rowBy, scopesJson } from './rows.ts';
 
 // A timed-out INSERT may still run after its retry succeeded, even after the key was deleted: then `changes` has it.
 // No RETURNING, because it would take a fourteenth of the time.

@@ -11,7 +11,6 @@ import {
   type ListPlace,
 } from '../keys/store.ts';
 import type { CountsAsOf, KeyCounts } from '../uses/store.ts';
-import { KEY_COLUMNS, TEXT_BYTES } from './columns.ts';
 import { COUNTS, countArgs, countsOf, OWNER_COUNTS } from './counts.ts';
 import {
   type Database,
@@ -24,7 +23,18 @@ import {
   wholeIn,
 } from './database.ts';
 import { OWNER_SETTINGS } from './owner-settings.ts';
-import { eventOf, IS_BLOCKED, listedOf, positionOf, presentedOf, RULES_OF, rowBy, USED_AT } from './rows.ts';
+import {
+  eventOf,
+  IS_BLOCKED,
+  KEY_COLUMNS,
+  listedOf,
+  positionOf,
+  presentedOf,
+  RULES_OF,
+  rowBy,
+  TEXT_BYTES,
+  USED_AT,
+} from './rows.ts';
 
 /** The number of the newest change; needs `feed f`. */
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';

@@ -1,13 +1,161 @@
-// Selects what queries need of a key besides its columns, and parses rows of keys and events.
+// Maps rows to what they are about: the fields of a key's record, in one table that says how each is read and written; what
+// queries need of a key besides; and events. Other columns of a row are only for the database (db/0001_schema.sql).
 
 import { memoize } from '../ground/cache.ts';
 import type { FeedPosition } from '../ground/change-feed.ts';
-import type { ListedKey, PresentedKey } from '../keys/record.ts';
+import type { Metadata } from '../ground/metadata.ts';
+import { limitOf, type Quota } from '../ground/rate-limit.ts';
+import { scopeSet } from '../ground/text.ts';
+import type { ApiKeyRecord, ListedKey, PresentedKey } from '../keys/record.ts';
 import type { KeyEvent } from '../keys/store.ts';
-import { recordOf } from './columns.ts';
 import { COUNTED_USE } from './counts.ts';
-import { listIn, type Row, textIn, wholeIn } from './database.ts';
+import { listIn, type Row, textIn, type Value, wholeIn } from './database.ts';
 import { ownerSettingsOf } from './owner-settings.ts';
+
+/**
+ * `free`: text of any length, which counts in the bytes of a list. The tables in db/ are STRICT and have CHECKs, so column
+ * types are known, and JavaScript represents all numbers exactly.
+ */
+type Kind = 'plain' | 'free';
+
+interface Field<T> {
+  readonly columns: Readonly<Record<string, Kind>>;
+  read(row: Row): T;
+  /** Returns a value for each column. */
+  write(value: T): readonly Value[];
+}
+
+const text = (column: string, kind: Kind = 'plain'): Field<string> => ({
+  columns: { [column]: kind },
+  read: (row) => textIn(row, column),
+  write: (value) => [value],
+});
+
+/** Returns one shared array for equal scopes, which many keys have. Frozen, because an operator's tools see it. */
+export const scopesFrom = memoize((json: string): readonly string[] => Object.freeze(listIn(json)));
+
+/** Returns the text that stores scopes, each once. */
+export const scopesJson = (scopes: readonly string[]): string => JSON.stringify(scopeSet(scopes));
+
+/** Returns the expression by which values of a column are compared: scopes as a set. */
+export const compared = (column: string, value = column): string =>
+  column === 'scopes'
+    ? `(SELECT json_group_array(value) FROM (SELECT DISTINCT value FROM json_each(${value}) ORDER BY 1))`
+    : value;
+
+/** Returns one shared object for equal metadata, which many keys have. Frozen like scopes. */
+const metadataFrom = memoize((json: string): Metadata => Object.freeze(JSON.parse(json)));
+
+const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
+  id: text('id'),
+  userId: text('user_id'),
+  name: text('name', 'free'),
+  keyHash: text('key_hash'),
+  scopes: {
+    columns: { scopes: 'free' },
+    read: (row) => scopesFrom(String(row.scopes)),
+    write: (scopes) => [scopesJson(scopes)],
+  },
+  active: {
+    columns: { active: 'plain' },
+    read: (row) => wholeIn(row, 'active') === 1,
+    write: (active) => [Number(active)],
+  },
+  createdAtMs: {
+    columns: { created_at_ms: 'plain' },
+    read: (row) => wholeIn(row, 'created_at_ms'),
+    write: (createdAtMs) => [createdAtMs],
+  },
+  expiresAtMs: {
+    columns: { expires_at_ms: 'plain' },
+    read: (row) => (row.expires_at_ms === null ? null : wholeIn(row, 'expires_at_ms')),
+    write: (expiresAtMs) => [expiresAtMs],
+  },
+  second: {
+    columns: { second_hash: 'plain', second_is: 'plain', second_ends_at_ms: 'plain' },
+    read({ second_hash: hash, second_is: is, second_ends_at_ms: endsAtMs }) {
+      if (hash === null) return null;
+      if (is === 'next') return { hash: String(hash), is: 'next', endsAtMs: null };
+      return { hash: String(hash), is: 'previous', endsAtMs: Number(endsAtMs) };
+    },
+    write: (second) => [second?.hash ?? null, second?.is ?? null, second?.endsAtMs ?? null],
+  },
+  rotations: {
+    columns: { rotations: 'plain' },
+    read: (row) => wholeIn(row, 'rotations'),
+    write: (rotations) => [rotations],
+  },
+  rateLimit: {
+    columns: { limit_requests: 'plain', limit_window_s: 'plain' },
+    read: ({ limit_requests: requests, limit_window_s: windowS }) =>
+      requests === null ? null : limitOf(Number(requests), Number(windowS)),
+    write: (limit) => [limit?.requests ?? null, limit?.windowS ?? null],
+  },
+  quota: {
+    columns: { quota_requests: 'plain', quota_period: 'plain' },
+    read: ({ quota_requests: requests, quota_period: period }) =>
+      requests === null ? null : { requests: Number(requests), period: period as Quota['period'] },
+    write: (quota) => [quota?.requests ?? null, quota?.period ?? null],
+  },
+  metadata: {
+    columns: { metadata: 'plain' },
+    read: ({ metadata }) => (metadata === null ? null : metadataFrom(String(metadata))),
+    write: (metadata) => [metadata && JSON.stringify(metadata)],
+  },
+  foreignHash: {
+    columns: { foreign_hash: 'plain' },
+    read: (row) => row.foreign_hash as string | null,
+    write: (hash) => [hash],
+  },
+  resource: {
+    columns: { resource: 'free' },
+    read: (row) => row.resource as string | null,
+    write: (resource) => [resource],
+  },
+};
+
+const ENTRIES = Object.entries(FIELDS) as [keyof ApiKeyRecord, Field<unknown>][];
+const KINDS = ENTRIES.flatMap(([, { columns }]) => Object.entries(columns));
+
+export const COLUMNS: readonly string[] = KINDS.map(([name]) => name);
+
+/** The columns of key `k`. To sort by one, qualify it: `ORDER BY k.created_at_ms` uses an index. */
+export const KEY_COLUMNS = ['row', ...COLUMNS].map((name) => `k.${name}`).join(', ');
+
+/** The expression for the bytes that the text of key `k` takes in a list. */
+export const TEXT_BYTES = KINDS.filter(([, kind]) => kind === 'free')
+  .map(([name]) => `coalesce(octet_length(k.${name}), 0)`)
+  .join(' + ');
+
+/** Returns a row's record. Written out, because one built field by field takes 64 bytes more per cached key. */
+export const recordOf = (row: Row): ApiKeyRecord => ({
+  id: FIELDS.id.read(row),
+  userId: FIELDS.userId.read(row),
+  name: FIELDS.name.read(row),
+  keyHash: FIELDS.keyHash.read(row),
+  scopes: FIELDS.scopes.read(row),
+  active: FIELDS.active.read(row),
+  createdAtMs: FIELDS.createdAtMs.read(row),
+  expiresAtMs: FIELDS.expiresAtMs.read(row),
+  second: FIELDS.second.read(row),
+  rotations: FIELDS.rotations.read(row),
+  rateLimit: FIELDS.rateLimit.read(row),
+  quota: FIELDS.quota.read(row),
+  resource: FIELDS.resource.read(row),
+  metadata: FIELDS.metadata.read(row),
+  foreignHash: FIELDS.foreignHash.read(row),
+});
+
+/** Returns the columns of the given fields, and their values. */
+export function columnsOf(fields: { readonly [F in keyof ApiKeyRecord]?: ApiKeyRecord[F] | undefined }) {
+  const given = ENTRIES.filter(([name]) => fields[name] !== undefined);
+  return {
+    names: given.flatMap(([, { columns }]) => Object.keys(columns)),
+    values: given.flatMap(([name, { write }]) => write(fields[name])),
+  };
+}
+
+// What queries need of a key besides its columns.
 
 /** Selects the row of the key with a secret or a rule of this hash: index searches, each only if those before fail. */
 export const rowBy = (hash: string) =>

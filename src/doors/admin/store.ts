@@ -2,10 +2,18 @@
 // and batches.
 
 import { KEYS_MAX_DEFAULT } from '../../keys/plans.ts';
-import { columnsOf, compared, KEY_COLUMNS } from '../../store/columns.ts';
 import { type Database, firstOf, nowMsOf, type Row, type Statement } from '../../store/database.ts';
 import { changeKey } from '../../store/key-changes.ts';
-import { eventOf, IS_BLOCKED, listedOf, RULES_OF, USED_AT } from '../../store/rows.ts';
+import {
+  columnsOf,
+  compared,
+  eventOf,
+  IS_BLOCKED,
+  KEY_COLUMNS,
+  listedOf,
+  RULES_OF,
+  USED_AT,
+} from '../../store/rows.ts';
 import { lookAt } from './choices.ts';
 import { createImports } from './imports.ts';
 import { type AdminStore, FIRST_ROW, type KeyFilter, type KeyName, type PlacedKey } from './keys.ts';

@@ -2,11 +2,10 @@
 
 import type { Origin } from '../../keys/actor.ts';
 import type { ChildName, ChildRecord, DerivedKeys, EndedChild, ListPlace } from '../../keys/store.ts';
-import { scopesFrom } from '../../store/columns.ts';
 import { type Database, listIn, type Row, type Value } from '../../store/database.ts';
 import { hasChanged } from '../../store/key-changes.ts';
 import type { DerivedLookup } from '../../store/key-reads.ts';
-import { hasRule, hasSecret, rowBy } from '../../store/rows.ts';
+import { hasRule, hasSecret, rowBy, scopesFrom } from '../../store/rows.ts';
 import { DELEGATE, keyUnder, scopesUnder } from './child.ts';
 
 /** The most living children that there may be. */

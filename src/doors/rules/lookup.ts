@@ -1,8 +1,8 @@
 // Finds the key of a rule where keys are found. It is all of this door that every server loads.
 
-import { scopesFrom } from '../../store/columns.ts';
 import { listIn } from '../../store/database.ts';
 import type { RuleLookup } from '../../store/key-reads.ts';
+import { scopesFrom } from '../../store/rows.ts';
 
 /** Finds the key of a rule by the rule's hash, as if that were a secret's, with the scopes that the rule gives. */
 export const RULE_LOOKUP: RuleLookup = {

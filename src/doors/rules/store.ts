@@ -1,8 +1,8 @@
 // Stores rules and where their issuers' key sets come from (db/README.md, rules). Every write is idempotent.
 
 import type { Origin } from '../../keys/actor.ts';
-import { scopesFrom } from '../../store/columns.ts';
 import { type Database, listIn, type Row, textIn, wholeIn } from '../../store/database.ts';
+import { scopesFrom } from '../../store/rows.ts';
 import { RULE_MAXIMA, type Rule } from './rule.ts';
 
 /** Where an issuer's key set comes from: the set itself as JSON, or its URL; null: the issuer's metadata names it. */

@@ -5,9 +5,9 @@ import type { TokenBuckets } from '../../ground/limits/rates.ts';
 import type { Origin } from '../../keys/actor.ts';
 import { type ApiKeyRecord, fingerprintOf } from '../../keys/record.ts';
 import { createLookups, type Lookups } from '../../keys/unknown-keys.ts';
-import { COLUMNS } from '../../store/columns.ts';
 import type { Database, Row } from '../../store/database.ts';
 import { hasChanged, hasPlace, insertArg, insertArgs, insertIf } from '../../store/key-changes.ts';
+import { COLUMNS } from '../../store/rows.ts';
 import type { Log } from '../../watch/log.ts';
 import { type Ask, createAsk, HAS_PUT, WAITS } from './open-requests.ts';
 
