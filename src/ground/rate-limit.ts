@@ -43,10 +43,6 @@ export function withLimits(before: RateLimitStates, added: RateLimitStates): Rat
   return [...others, ...added].sort((a, b) => placeOf(a) - placeOf(b));
 }
 
-/** Returns the limit with the least left; of equal ones, the one that ends later. */
-export const tightestOf = (states: RateLimitStates): RateLimitState | undefined =>
-  states.toSorted((a, b) => a.remaining - b.remaining || b.resetS - a.resetS)[0];
-
 /** A number of calls per UTC day or month. */
 export interface Quota {
   readonly requests: number;

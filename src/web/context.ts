@@ -264,30 +264,6 @@ export function readCredentials(headers: Headers): Credentials {
 export const withMetaApiKey = (credentials: Credentials, metaApiKey: string | null): Credentials =>
   metaApiKey === null ? credentials : { ...credentials, metaApiKey };
 
-export interface ClientCredentials {
-  readonly id: string;
-  readonly secret: string;
-}
-
-const BASIC = /^Basic +(?=.)/i;
-
-/**
- * Returns the credentials in `Authorization: Basic`, each part form-encoded (RFC 6749 §2.3.1). Null if absent; empty if
- * not decodable.
- */
-export function readBasic(headers: Headers): ClientCredentials | null {
-  const authorization = headers.get('authorization') ?? '';
-  if (!BASIC.test(authorization)) return null;
-  try {
-    const [, id = '', secret = ''] = /^([^:]*):(.*)$/s.exec(atob(authorization.replace(BASIC, ''))) ?? [];
-    return { id: formDecoded(id), secret: formDecoded(secret) };
-  } catch {
-    return { id: '', secret: '' };
-  }
-}
-
-const formDecoded = (text: string) => decodeURIComponent(text.replaceAll('+', ' '));
-
 export function metaApiKey(meta: unknown): string | null {
   const key = isObject(meta) ? meta.api_key : null;
   return typeof key === 'string' && key !== '' ? key : null;

@@ -7,7 +7,7 @@ import { addTo, type Guard } from '../../calls/guard.ts';
 import type { Guards } from '../../calls/guards.ts';
 import type { Recheck } from '../../calls/proof.ts';
 import type { Problem } from '../../ground/problem.ts';
-import { parseCost, type RateLimitStates, tightestOf } from '../../ground/rate-limit.ts';
+import { parseCost, type RateLimitStates } from '../../ground/rate-limit.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import { joinScopes } from '../../ground/text.ts';
@@ -142,9 +142,9 @@ const activeToken = ({ auth }: KeyAuth, iss: string) => ({
   ...(auth.workload !== null && { act: { iss: auth.workload.issuer, sub: auth.workload.subject } }),
 });
 
-/** Returns the fields that say what is left of the tighter of limit and quota. */
+/** Returns the fields that say what is left of the limit with the least left; of equal ones, of the one that ends later. */
 function limitFields(states: RateLimitStates) {
-  const tightest = tightestOf(states);
+  const [tightest] = states.toSorted((a, b) => a.remaining - b.remaining || b.resetS - a.resetS);
   if (tightest === undefined) return {};
   const { limit, remaining, resetS } = tightest;
   return { limit: limit.requests, remaining, reset: resetS };

@@ -9,7 +9,7 @@ import { err, ok, type Result } from '../../ground/result.ts';
 import type { Verifier } from '../../keys/verify.ts';
 import type { Log, LogRepeated } from '../../watch/log.ts';
 import { type Body, formIn } from '../../web/body.ts';
-import { type ClientCredentials, carriesCredential, type RequestContext, readBasic } from '../../web/context.ts';
+import { carriesCredential, type RequestContext } from '../../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../../web/headers.ts';
 import type { BodyHandler, Refuse } from '../../web/router.ts';
 
@@ -20,6 +20,11 @@ const SERVICE_SCOPE = 'introspect';
 export const SLOW_DOWN = 'slow_down';
 
 export const INVALID: Problem = { code: 'invalid_input', issues: [] };
+
+interface ClientCredentials {
+  readonly id: string;
+  readonly secret: string;
+}
 
 /** The caller's client credentials; null if its key came as a bearer token or in X-API-Key. */
 interface ClientCall {
@@ -73,6 +78,25 @@ function serviceCallOf(context: RequestContext, inForm: ClientCredentials | null
   const client = carriesCredential(context.credentials) ? null : (readBasic(context.headers) ?? inForm);
   return Object.assign(callOf(context, client?.secret || null), { client });
 }
+
+const BASIC = /^Basic +(?=.)/i;
+
+/**
+ * Returns the credentials in `Authorization: Basic`, each part form-encoded (RFC 6749 §2.3.1). Null if absent; empty if
+ * not decodable.
+ */
+function readBasic(headers: Headers): ClientCredentials | null {
+  const authorization = headers.get('authorization') ?? '';
+  if (!BASIC.test(authorization)) return null;
+  try {
+    const [, id = '', secret = ''] = /^([^:]*):(.*)$/s.exec(atob(authorization.replace(BASIC, ''))) ?? [];
+    return { id: formDecoded(id), secret: formDecoded(secret) };
+  } catch {
+    return { id: '', secret: '' };
+  }
+}
+
+const formDecoded = (text: string) => decodeURIComponent(text.replaceAll('+', ' '));
 
 /** Returns the credentials in a form (RFC 6749 §2.3.1), or null. Fails if one is repeated (§3.2). */
 function clientIn(form: URLSearchParams): Result<ClientCredentials | null, Problem> {

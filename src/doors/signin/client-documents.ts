@@ -6,13 +6,13 @@ import { isSameRedirect } from '../../config/redirects.ts';
 import { createLruCache, singleFlights } from '../../ground/cache.ts';
 import { fetchDocument, fetchFault, inTime } from '../../ground/documents.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
-import { createSlidingBuckets } from '../../ground/limits/rates.ts';
 import { createFairSemaphore, type FairSemaphore } from '../../ground/limits/semaphore.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import type { Log } from '../../watch/log.ts';
 import { redirectUrisIn } from './client-document.ts';
+import { createSlidingBuckets } from './sliding-buckets.ts';
 
 /** The timeout of a fetch, including the wait for the semaphore. */
 const FETCH_MS_MAX = 5000;

@@ -16,7 +16,6 @@ import { parserOf } from '../../calls/schema.ts';
 import type { UserAuth } from '../../calls/user-jwt.ts';
 import { createLruCache } from '../../ground/cache.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
-import { createSlidingBuckets } from '../../ground/limits/rates.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock, Sha256 } from '../../ground/runtime.ts';
@@ -26,6 +25,7 @@ import type { DecidedKey, Minting, ReadKeyRequest } from '../../keys/minting.ts'
 import type { Log } from '../../watch/log.ts';
 import { codeHash, createMakeKey, type MakingOptions } from './codes.ts';
 import { type DeviceDecision, type DeviceRequest, hasEnded, INTERVAL_S, userCodeHash } from './device-request.ts';
+import { createSlidingBuckets } from './sliding-buckets.ts';
 import type { CodeStore, FindCode } from './store.ts';
 
 interface DeviceDecisionOptions {
