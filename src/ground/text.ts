@@ -34,11 +34,6 @@ const WIDE = /[^\0-\xff]/;
 /** Returns the bytes of a string in memory: one per character, or two if any needs two. */
 export const bytesInMemory = (text: string): number => (WIDE.test(text) ? 2 : 1) * text.length;
 
-const NOTHING_TO_ESCAPE = /^[\w.:@|/-]*$/;
-
-/** Returns an id as JSON. Ids rarely need escapes, and without any this takes a fraction of JSON.stringify's time. */
-export const quoted = (id: string): string => (NOTHING_TO_ESCAPE.test(id) ? `"${id}"` : JSON.stringify(id));
-
 /** Returns the message of an Error, or any other thrown value as text. */
 export const reasonOf = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown));
 
