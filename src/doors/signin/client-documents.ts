@@ -123,7 +123,7 @@ export function createClientDocuments({ rules, ageClock: clock, log }: ClientDoc
       case 'wrong':
         if (old !== undefined) forget(id);
         log.warnThrottled('client document not usable', id, { client: id, reason: found.reason });
-        return failed(id, { code: 'invalid_input', issues: [], detail: WRONG_DOCUMENT });
+        return failed(id, WRONG_DOCUMENT);
     }
   }
 
@@ -170,7 +170,12 @@ export function createClientDocuments({ rules, ageClock: clock, log }: ClientDoc
 const names = ({ redirectUris }: Kept, redirectUri: string): boolean =>
   redirectUris.some((uri) => isSameRedirect(uri, redirectUri));
 
-const WRONG_DOCUMENT = 'The document by which the program identifies itself can’t be used here';
+const UNUSABLE = 'The document by which the program identifies itself can’t be used here';
+const WRONG_DOCUMENT: Problem = {
+  code: 'invalid_input',
+  detail: UNUSABLE,
+  issues: [{ path: 'client_id', message: UNUSABLE }],
+};
 
 /** Creates the rate limits of fetches for ids under a wildcard: per network, and in all. */
 function createRates(clock: Clock) {

@@ -239,10 +239,11 @@ describe('a document that is wrong is a page, and never a redirect', () => {
       headers: { ...JSON_TYPE, ...(await bearer(app, 'alice')) },
       body: JSON.stringify({ ...Object.fromEntries(pageOf(app, id).searchParams), name: 'n', scopes: [] }),
     });
-    const { code } = (await byClick.json()) as { code?: string };
-    expect([byClick.status, code]).toEqual([
+    const { code, issues } = (await byClick.json()) as { code?: string; issues?: readonly object[] };
+    expect([byClick.status, code, issues?.length]).toEqual([
       status,
-      { 200: undefined, 400: 'invalid_input', 503: 'client_unavailable' }[status],
+      ...({ 200: [undefined, undefined], 400: ['invalid_input', 1], 503: ['client_unavailable', undefined] }[status] ??
+        []),
     ]);
   });
 
