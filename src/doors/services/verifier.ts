@@ -14,8 +14,8 @@ export interface VerifierOptions {
   /** The URL of the service, if keys may be bound to it; without it, keys that are good for the server are accepted. */
   readonly resource?: string;
   /**
-   * Takes each reason why the server can't be asked; again only after a minute without that reason. The message
-   * has no secret. Defaults to `console.warn`.
+   * Takes each reason why nobody is let in: the server can't be asked, or a demand is wrong; again only after a minute
+   * without that reason. The message has no secret. Defaults to `console.warn`.
    */
   readonly onError?: (error: Error) => void;
 }
@@ -249,7 +249,10 @@ class KeyVerifier implements Verifier {
   async verify(key: string, demand: Demand = {}): Promise<Verified | Refused> {
     if (!key) return refusal('missing_api_key');
     if (typeof key !== 'string' || key.length > KEY_CHARS_MAX) return refusal('invalid_api_key');
-    if (!isDemand(demand)) return refusal('store_unavailable');
+    if (!isDemand(demand)) {
+      this.#server.warn(WRONG_DEMAND);
+      return refusal('store_unavailable');
+    }
     const { scopes = [], cost = 1 } = demand;
     const hash = sha256(key);
     const known = this.#recall(hash, scopes, cost, key);
@@ -598,6 +601,7 @@ interface Answered {
   readonly reports: readonly Report[];
 }
 
+const WRONG_DEMAND = `verify: expected a list of scopes, and a whole cost from 1 to ${COST_MAX}`;
 const LATE = 'responses come later than the bound allows';
 
 /** Returns whether the server refused a request, with the units that it reported. */

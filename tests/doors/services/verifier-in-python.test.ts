@@ -193,6 +193,18 @@ verifier.close()`,
     expect(stdout).toBe('KeyVerifier: expected an http(s) URL, the id of a key, and the key\n'.repeat(wrong.length));
   });
 
+  test('a cost that is none is logged, once', async () => {
+    const service = await at.createKey('operator', ['introspect']);
+    const { stdout, stderr } =
+      await pythonRun(`verifier = KeyVerifier(*${JSON.stringify([at.url, service.id, service.key])})
+print([verifier.verify("a key", cost=cost).status for cost in (0, 1.5, float("nan"), "2", 10**9)])
+verifier.close()`);
+    expect({ stdout, stderr }).toEqual({
+      stdout: '[503, 503, 503, 503, 503]\n',
+      stderr: `${at.url}: verify: expected a list of scopes, and a whole cost from 1 to 1000\n`,
+    });
+  });
+
   test('with another id or key, a key without the scope, or another URL it logs so, once for each path', async () => {
     const [service, lacking] = [await at.createKey('operator', ['introspect']), await at.createKey('operator')];
     const wrong: [path: string, id: string, key: string, said: string][] = [

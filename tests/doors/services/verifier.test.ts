@@ -185,12 +185,22 @@ test('a call that costs more than a lease has is a question', async () => {
   expect(await ofAlone.verify(key, { cost: 20 })).toMatchObject({ status: 429 });
 });
 
-test('a cost that is none, from memory too, lets nobody in, and it goes on listening', async () => {
+test('a cost that is none, from memory too, lets nobody in and says so; no question is sent, and it goes on listening', async () => {
   const { key } = await at.createKey('grace');
+  const { id, key: own } = await at.createKey('operator', ['introspect']);
+  const said: string[] = [];
+  const told = createVerifier({ url: at.url, id, key: own, onError: ({ message }) => void said.push(message) });
   await remembered(key);
-  for (const cost of [0, -5, 0.5, 1001, Number.NaN, Number.POSITIVE_INFINITY]) {
-    expect(await verifier.verify(key, { cost })).toMatchObject({ ok: false, status: 503 });
+  const before = questions();
+  for (const cost of [0, -5, 0.5, 1001, 1e9, Number.NaN, Number.POSITIVE_INFINITY, '2' as unknown as number]) {
+    for (const each of [verifier, told])
+      expect(await each.verify(key, { cost })).toMatchObject({ ok: false, status: 503 });
   }
+  expect(questions()).toBe(before);
+  expect(said).toEqual([
+    `mcp-key-server/verifier: ${at.url}: verify: expected a list of scopes, and a whole cost from 1 to 1000`,
+  ]);
+  await told.close();
   const heard = at.asked.get('/changes') ?? 0;
   await waitFor(() => (at.asked.get('/changes') ?? 0) > heard + 2);
   expect(verifier.knownForMs()).toBeLessThan(BOUND_MS);
