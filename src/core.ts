@@ -129,7 +129,6 @@ export function createCore(base: Base, openRules?: (parts: Base & RuleParts) => 
     ...base,
     ...domain,
     domain,
-    refresh: feed.refresh,
     originOf,
     audience,
     /** Reads the secret that all processes on the database share for a use. */

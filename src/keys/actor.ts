@@ -75,24 +75,24 @@ export interface Person {
 
 export interface Actor extends Caller, Person {}
 
-// No spread of a caller: what calls are made of has getters and methods of its class.
-
-export const actorBy = (caller: Caller, { userId, actor, grantable }: Person): Actor => ({
-  userId,
-  actor,
-  grantable,
+/** Copies who sent a request. No spread: what calls are made of has getters and methods of its class. */
+const copyOf = (caller: Caller): Caller => ({
   requestId: caller.requestId,
   traceId: caller.traceId,
   publicUrl: caller.publicUrl,
   clientAddress: () => caller.clientAddress(),
 });
 
+export const actorBy = (caller: Caller, { userId, actor, grantable }: Person): Actor => ({
+  ...copyOf(caller),
+  userId,
+  actor,
+  grantable,
+});
+
 /** Returns the caller as one that presents a key for these servers; none: wherever it is good. */
 export const callerFor = (caller: Caller, resources: readonly string[] | undefined): Caller => ({
-  requestId: caller.requestId,
-  traceId: caller.traceId,
-  publicUrl: caller.publicUrl,
-  clientAddress: () => caller.clientAddress(),
+  ...copyOf(caller),
   resources,
 });
 

@@ -18,8 +18,8 @@ export type Changes = ReturnType<typeof createChanges>;
 export interface ChangesOptions {
   readonly store: KeyStore;
   readonly derived: DerivedKeys;
-  /** Lets this process see a change before the response. */
-  readonly refresh: () => Promise<void>;
+  /** Its `refresh` lets this process see a change before the response. */
+  readonly feed: Feed;
   readonly clock: Clock;
   readonly log: Log;
   readonly originOf: OriginOf;
@@ -35,7 +35,7 @@ export interface ChangesOptions {
 }
 
 export function createChanges(options: ChangesOptions) {
-  const { store, derived, refresh, clock, log, originOf, granted, failedChanges } = options;
+  const { store, derived, feed, clock, log, originOf, granted, failedChanges } = options;
 
   /** Returns whether an active key or child has this id. */
   async function isActive({ userId }: Actor, keyId: string): Promise<boolean> {
@@ -71,7 +71,7 @@ export function createChanges(options: ChangesOptions) {
       const taken = failedChanges.take(actor);
       if (!taken.ok) return taken;
     }
-    await refresh(); // even if nothing changed: another process, or an earlier try, may have changed the key
+    await feed.refresh(); // even if nothing changed: another process, or an earlier try, may have changed the key
     log.info(event, { ...actorFields(actor), keyId, ...(changed ?? { changed: false }) });
     return ok(undefined);
   }
@@ -114,8 +114,6 @@ export function createChanges(options: ChangesOptions) {
 interface RevokeSecretsOptions {
   readonly store: KeyStore;
   readonly derived: DerivedKeys;
-  /** Lets this process see the change before the response. */
-  readonly refresh: () => Promise<void>;
   readonly clock: Clock;
   readonly sha256: Sha256;
   readonly log: Log;
@@ -130,13 +128,13 @@ interface RevokeSecretsOptions {
  */
 export function createRevokeSecrets(
   unknownKeys: UnknownKeys, // reads from the primary: a replica may still accept a key that has ended
-  { store, derived, feed, refresh, clock, sha256, log, originOf }: RevokeSecretsOptions,
+  { store, derived, feed, clock, sha256, log, originOf }: RevokeSecretsOptions,
 ) {
   async function endKeys(keys: readonly PresentedKey[], hashes: readonly string[], caller: Caller): Promise<void> {
     const [first] = keys;
     if (first === undefined) return;
     await store.revokeByHashes(hashes, clock.nowMs(), originOf('possession', caller), first.userId);
-    await refresh();
+    await feed.refresh();
     for (const { id: keyId, userId, keyHash, presented } of keys) {
       const fingerprint = fingerprintOf(keyHash);
       log.info('API key revoked', { requestId: caller.requestId, keyId, userId, fingerprint, possessed: presented });
@@ -146,7 +144,7 @@ export function createRevokeSecrets(
   async function endChildren(keyHashes: readonly string[], caller: Caller): Promise<void> {
     if (keyHashes.length === 0) return;
     const ended = await derived.endChildren({ keyHashes }, clock.nowMs(), originOf('possession', caller));
-    await refresh();
+    await feed.refresh();
     for (const { id: keyId, parentId, userId, keyHash } of ended) {
       const fingerprint = fingerprintOf(keyHash);
       log.info('API key revoked', { requestId: caller.requestId, keyId, parentId, userId, fingerprint });

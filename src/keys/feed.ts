@@ -155,14 +155,14 @@ export class Feed {
   }
 
   /** Resolves when a poll has seen this process's own change. If the poll fails, memory is no longer trusted. */
-  refresh = async (): Promise<void> => {
+  async refresh(): Promise<void> {
     try {
       await this.pollNow();
     } catch (error) {
       this.#proof = { is: 'none' };
       outageIn(error);
     }
-  };
+  }
 
   /** Returns whether the store responds, from a recent poll if there is one. Doesn't count as a verification. */
   async probe(): Promise<boolean> {

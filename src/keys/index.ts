@@ -66,7 +66,6 @@ export function createKeyDomain(options: {
   const parts = {
     ...options,
     feed,
-    refresh: feed.refresh,
     usage,
     readKeys,
     unknownKeys: createUnknownKeys(readKeys, true, lookupBudgets, clock, log),

@@ -9,6 +9,7 @@ import type { ShownQuota, Uses } from '../uses/shown-uses.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, createPersonBudget, personOf } from './actor.ts';
+import type { Feed } from './feed.ts';
 import type { createPlanOf, ShownOwner } from './plans.ts';
 import { hasEnded, isIdShaped, type ListedKey, type Rotation, rotationAt } from './record.ts';
 import type { Changed, DerivedKeys, KeyStore, ListedChild, ListPlace } from './store.ts';
@@ -88,8 +89,8 @@ export interface MadeEdit {
 }
 
 export interface EditShownWith extends ShownWith {
-  /** Lets this process see a change before the response. */
-  readonly refresh: () => Promise<void>;
+  /** Its `refresh` lets this process see a change before the response. */
+  readonly feed: Feed;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -100,8 +101,8 @@ export async function showEdit(
   { key, changed }: MadeEdit,
   options: EditShownWith,
 ): Promise<Result<OwnKey, Problem>> {
-  const { refresh, clock, log } = options;
-  await refresh();
+  const { feed, clock, log } = options;
+  await feed.refresh();
   log.info('API key updated', { ...actorFields(actor), keyId: key.id, ...(changed ?? { changed: false }) });
   const [shown] = await ownKeys([key], options, clock.nowMs());
   return shown === undefined ? err({ code: 'key_not_found' }) : ok(shown);
@@ -110,7 +111,6 @@ export async function showEdit(
 export interface ListOwnOptions extends ShownWith {
   readonly planOf: ReturnType<typeof createPlanOf>;
   readonly store: KeyStore;
-  readonly derived: DerivedKeys;
   readonly clock: Clock;
   readonly log: Log;
 }

@@ -43,7 +43,7 @@ export interface RotationRequest {
 
 /** Creates the function that rotates a key. It shares the budget of creations. */
 export function createRotate(options: RotateOptions) {
-  const { store, derived, refresh, clock, random, sha256, log, originOf, granted, failedChanges, ceilings } = options;
+  const { store, derived, feed, clock, random, sha256, log, originOf, granted, failedChanges, ceilings } = options;
   const { keyPrefix, production, creations } = options;
 
   /** Returns a refusal, and charges the person's budget for requests that change nothing. */
@@ -84,7 +84,7 @@ export function createRotate(options: RotateOptions) {
     const next = { hash, overlapMs, expiresAtMs };
     const rotated = await store.rotate(record, next, nowMs, originOf('tool', actor, actor.actor));
     if (!rotated) return null;
-    await refresh();
+    await feed.refresh();
     const fingerprint = fingerprintOf(overlapMs > 0 ? record.keyHash : hash);
     log.info('API key rotated', { ...actorFields(actor), keyId: record.id, fingerprint });
     return { record: expiresAtMs === null ? record : { ...record, expiresAtMs }, key };

@@ -189,7 +189,7 @@ export interface AdminKeysOptions extends EditShownWith {
 
 /** Creates what admins may do through tools. It creates no keys. */
 export function createAdminKeys(store: AdminStore, options: AdminKeysOptions) {
-  const { derived, originOf, granted, refresh, clock, log } = options;
+  const { derived, originOf, granted, feed, clock, log } = options;
   const adminOrigin = (actor: Actor): Origin => ({ ...originOf('tool', actor, actor.actor), byAdmin: true });
   return {
     /**
@@ -241,7 +241,7 @@ export function createAdminKeys(store: AdminStore, options: AdminKeysOptions) {
       // Revoking all keys of an owner ends their children, too.
       const ended = which.ids === undefined ? [] : await derived.endChildren({ ids: which.ids }, nowMs, origin);
       if (ended.length > 0) logged(ended.map(({ id }) => id));
-      await refresh();
+      await feed.refresh();
       return revoked + ended.length;
     },
 

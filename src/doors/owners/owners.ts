@@ -4,6 +4,7 @@
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from '../../keys/actor.ts';
+import type { Feed } from '../../keys/feed.ts';
 import {
   type PlansOptions,
   type ShownOwner,
@@ -94,8 +95,8 @@ export type Owners = ReturnType<typeof createOwners>;
 
 export interface OwnersOptions extends PlansOptions {
   readonly originOf: OriginOf;
-  /** Lets this process see a change before the response. */
-  readonly refresh: () => Promise<void>;
+  /** Its `refresh` lets this process see a change before the response. */
+  readonly feed: Feed;
   readonly log: Log;
 }
 
@@ -119,14 +120,14 @@ export async function ownerNamed({ planStore, usage, config }: PlansOptions, own
 
 /** Creates what admins do with owners through tools. */
 export function createOwners(ownerStore: OwnerStore, options: OwnersOptions) {
-  const { originOf, refresh, log } = options;
+  const { originOf, feed, log } = options;
   return {
     /** Sets the given fields, and returns the owner's new state. Nobody blocks the owner that he is himself. */
     async update(actor: Actor, owner: string, update: OwnerUpdate): Promise<Result<ShownOwner, Problem>> {
       if (update.blocked && owner === actor.userId) return err({ code: 'own_owner' });
       const changed = await updateOwner(ownerStore, owner, update, originOf('tool', actor, actor.actor));
       if (changed) {
-        await refresh();
+        await feed.refresh();
         log.info('Owner updated', { ...actorFields(actor), owner });
       }
       return ok(await ownerNamed(options, owner));
