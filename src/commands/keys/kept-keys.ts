@@ -10,6 +10,7 @@ import * as v from 'valibot';
 import type { Awaitable } from '../../ground/result.ts';
 import { sleep } from '../../ground/runtime.ts';
 import { CommandError, type IoStreams } from '../io.ts';
+import { isRunning } from './private-folder.ts';
 
 const request = v.object({
   deviceCode: v.string(),
@@ -145,15 +146,6 @@ function isLeft(lock: string): boolean {
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return false;
     throw error;
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return codeOf(error) !== 'ESRCH';
   }
 }
 

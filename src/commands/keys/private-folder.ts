@@ -52,7 +52,7 @@ function removeLeft({ say }: Io): void {
   }
 }
 
-function isRunning(pid: number): boolean {
+export function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
