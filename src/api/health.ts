@@ -23,7 +23,6 @@ export interface HealthOptions {
     readonly lagMs: () => number | null;
     readonly position: ReachedPosition;
   };
-  /** Returns the number of open sessions. */
   readonly sessions: () => number;
   readonly uptimeMs: () => number;
 }

@@ -39,7 +39,6 @@ export interface ApiOptions {
   readonly guards: Guards;
   readonly identify: Identify;
   readonly streams: Streams;
-  /** The pool of bodies. */
   readonly bodies: Pool;
   readonly revokeTokens: RevokeTokens;
   readonly grantTypes: GrantTypes;
@@ -52,7 +51,6 @@ export interface ApiOptions {
   readonly health: Handler;
   /** What watches requests and calls, besides the access log. */
   readonly observers: readonly Observer[];
-  /** Returns the routes of doors. */
   readonly doors: (core: CoreParts) => DoorRoutes;
   /** The id of the process. */
   readonly instance: string;

@@ -31,7 +31,6 @@ export interface AccessToken {
  */
 export type Redeem = (form: URLSearchParams, caller: Caller) => Promise<Result<AccessToken, Refusal | Problem>>;
 
-/** The grant types, by name. */
 export type GrantTypes = ReadonlyMap<string, Redeem>;
 
 interface TokenOptions {

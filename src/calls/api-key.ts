@@ -25,7 +25,6 @@ export type RevalidateKey = (token: string, caller: Caller, rule: RuleOfToken | 
 export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): string | null =>
   xApiKey ?? bearer ?? metaApiKey;
 
-/** Creates the log of key uses. */
 export const logsUses = (log: Log): LogRepeated => log.repeated('API key authentication successful');
 
 /** Creates the guard. Without `revalidate` the proof is never renewed. */

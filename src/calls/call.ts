@@ -272,7 +272,6 @@ function parseTrace(text: unknown, tracestate: () => unknown): Trace | undefined
   return typeof state === 'string' && TRACESTATE.test(state) ? { ...trace, state } : trace;
 }
 
-/** Returns the trace in headers. */
 export const headerTrace = (headers: Headers): Trace | undefined =>
   parseTrace(headers.get('traceparent'), () => headers.get('tracestate'));
 

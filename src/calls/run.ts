@@ -151,7 +151,6 @@ type Returned = Result<unknown, Problem | InputRequired> | undefined;
  * timer costs as much as such a call.
  */
 class Running {
-  /** The parsed input. */
   parsed: unknown = undefined;
   /** The call with what its guards added. */
   context: Call | undefined = undefined;

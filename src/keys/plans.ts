@@ -7,7 +7,6 @@ import type { ShownQuota, Uses } from '../uses/shown-uses.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { OwnerSettings } from './record.ts';
 
-/** An owner as stored. */
 export interface StoredOwner {
   readonly owner: string;
   /** What an operator has set for the owner; null: nothing. */
@@ -79,7 +78,6 @@ export async function shownOwners(
   });
 }
 
-/** What plans are shown with. */
 export interface ShownPlans {
   /** What owners have without a plan of their own. */
   readonly config: OwnerDefaults;

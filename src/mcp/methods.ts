@@ -47,7 +47,6 @@ const CALLING: readonly string[] = ['tools/call', 'prompts/get', 'completion/com
 /** Returns whether the method calls a tool, a prompt or its completion. */
 export const makesCall = (method: string): boolean => CALLING.includes(method);
 
-/** What clients are offered. */
 export interface Offered {
   readonly tools: ReadonlyMap<string, Tool>;
   readonly prompts: ReadonlyMap<string, Prompt>;

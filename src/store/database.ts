@@ -70,7 +70,6 @@ export function firstOf([row]: readonly Row[]): Row {
 
 const NOW: Statement = { sql: "SELECT (julianday('now') - 2440587.5) * 86400000 AS now_ms" };
 
-/** Returns the database's time. */
 export const nowMsOf = async (db: Database): Promise<number> => Number(firstOf(await db.read(NOW)).now_ms);
 
 /** Returns an integer of a row. Throws a StoreOutage if the database sent anything else. */

@@ -33,7 +33,6 @@ export function insertArg(column: string): string {
   return `?${COLUMNS.indexOf(column) + 1}`;
 }
 
-/** Returns the arguments of INSERT. */
 export const insertArgs = (record: ApiKeyRecord, ownerKeys: number, origin: Origin) => [
   ...columnsOf(record).values,
   JSON.stringify(origin),

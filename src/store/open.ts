@@ -64,7 +64,6 @@ export interface StoreOptions extends UpkeepOptions, Pick<RemoteOptions, 'storeP
 
 export type Store = Awaited<ReturnType<typeof prepareStore>>;
 
-/** Prepares a store and opens it. */
 export async function openStore(config: DatabaseConfig, options: StoreOptions): Promise<Store> {
   const store = await prepareStore(config, options);
   await store.open();
@@ -98,7 +97,6 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
     db,
     mode: replica === null ? config.mode : 'replica',
     replicaState: replica?.state,
-    /** Returns the database's time. */
     nowMs: () => nowMsOf(db),
     /** Writes to the database without changing a key. Throws a StoreOutage if it accepts no writes. */
     probeWrite: async () => void (await db.write(WRITE_PROBE)),

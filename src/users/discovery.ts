@@ -106,7 +106,6 @@ function metadataAddresses(issuer: string): string[] {
   ];
 }
 
-/** Fetches the JSON object at `address`. */
 async function fetchObject(what: string, address: string, signal: AbortSignal): Promise<JsonObject> {
   const unusable = (why: string) => new IssuerOutage(`${what} ${why}`);
   const { status, body } = await fetchDocument(address, DOCUMENT_BYTES_MAX, signal).catch((error) => {

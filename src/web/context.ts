@@ -24,7 +24,6 @@ export interface ServerFacts {
   readonly observe?: ObserveRequest | undefined;
 }
 
-/** The server that a request came to. */
 export interface RequestServer extends ServerFacts {
   readonly newRequestId: () => string;
   /** Signals that a request begins, and that it is over: its handling and all that extends it have ended. */
@@ -143,7 +142,6 @@ export class RequestContext {
     return this.secure || !this.#server.production;
   }
 
-  /** Returns the credentials in the headers. */
   get credentials(): Credentials {
     this.#credentials ??= readCredentials(this.headers);
     return this.#credentials;

@@ -138,7 +138,6 @@ function logRefusal(log: Log, context: RequestContext, code: ProblemCode): void 
   if (LOGGED_REFUSALS.includes(code)) log.warn('request refused', { requestId, code, ...refusedPart(context, code) });
 }
 
-/** The requests in progress. */
 class InProgress {
   #count = 0;
   #waiting: (() => void)[] = [];

@@ -19,7 +19,6 @@ export type BodyHandler = (context: RequestContext, body: Body) => Awaitable<Res
 
 export type Refuse = (context: RequestContext, problem: Problem) => Awaitable<Response>;
 
-/** The handlers of a route. */
 export interface Handlers {
   readonly get?: Handler;
   readonly post?: BodyHandler;
