@@ -3,9 +3,9 @@
 // number of places.
 
 import { compactVerify } from 'jose/jws/compact/verify';
-import { createQueues } from '../../ground/limits/queues.ts';
 import type { TokenBuckets } from '../../ground/limits/rates.ts';
 import { createReservoir } from '../../ground/limits/reservoir.ts';
+import { createQueues } from '../../ground/limits/semaphore.ts';
 import { ok, type Result } from '../../ground/result.ts';
 import type { Caller } from '../../keys/actor.ts';
 import { sourceOf } from '../../keys/unknown-keys.ts';
