@@ -148,7 +148,7 @@ test('only entry files name a runtime', () => {
 /** Files with timers of real time, beside the commands, and what those wait for. */
 const REAL_TIMERS = {
   'ground/runtime.ts': 'they are the clock’s',
-  'watch/line-writer.ts': 'more lines for the same write',
+  'watch/log.ts': 'more lines for the same write',
   'store/remote/attempt.ts': 'a response over the network',
   'doors/services/verifier.ts': 'responses of a server, in the program of somebody else',
 };

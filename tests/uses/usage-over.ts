@@ -5,7 +5,7 @@ import { createLog, systemRandom } from '../../src/start/package/index.ts';
 import type { Holder } from '../../src/uses/holder.ts';
 import type { ExchangedUses, UsesStore } from '../../src/uses/store.ts';
 import { createUsage } from '../../src/uses/usage.ts';
-import type { LogWrite } from '../../src/watch/line-writer.ts';
+import type { LogWrite } from '../../src/watch/log.ts';
 import { testClock } from '../support/clock.ts';
 import { NO_OWNER_LIMITS } from './shared-usage.ts';
 
