@@ -7,8 +7,7 @@ import { clientText } from '../mcp/client.ts';
 import type { Mcp } from '../mcp/server.ts';
 import type { Log } from '../watch/log.ts';
 import { excerptOf, redactHashes } from '../watch/redact.ts';
-import type { ObserveRequest } from '../web/context.ts';
-import { forwardedPath } from '../web/forwarded.ts';
+import { forwardedPath, type ObserveRequest } from '../web/context.ts';
 import { codeOf } from '../web/problem-response.ts';
 
 export type Transport = 'rest' | 'http' | 'sse';
