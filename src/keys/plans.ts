@@ -57,11 +57,10 @@ export interface ShownOwner {
 /** Adds to owners what is in force and what was used, with one statement. */
 export async function shownOwners(
   owners: readonly StoredOwner[],
-  usesOfOwners: Usage['usesOfOwners'],
-  { ownerRateLimit, ownerQuota, ownerKeys }: OwnerDefaults,
+  { config: { ownerRateLimit, ownerQuota, ownerKeys }, usage }: ShownPlans,
 ): Promise<readonly ShownOwner[]> {
   if (owners.length === 0) return [];
-  const usedBy = await usesOfOwners(owners);
+  const usedBy = await usage.usesOfOwners(owners);
   return owners.map(({ owner, blocked, keys, settings }) => {
     const { uses, leftOf } = usedBy(owner);
     const quota = settings?.quota ?? ownerQuota;
@@ -89,15 +88,15 @@ export interface PlansOptions extends ShownPlans {
 }
 
 /** Returns the reader of an owner's plan for the owner; null: nothing is set, neither for this owner nor for all. */
-export function createPlanOf({ planStore, config, usage }: PlansOptions) {
-  const { ownerRateLimit, ownerQuota, ownerKeys } = config;
+export function createPlanOf(options: PlansOptions) {
+  const { ownerRateLimit, ownerQuota, ownerKeys } = options.config;
   const isLimited = ownerRateLimit !== null || ownerQuota !== null || ownerKeys !== KEYS_MAX_DEFAULT;
   return async (owner: string): Promise<ShownOwner | null> => {
-    const stored = await planStore.findOwner(owner, { isSet: !isLimited, keysMax: COUNTED_KEYS });
+    const stored = await options.planStore.findOwner(owner, { isSet: !isLimited, keysMax: COUNTED_KEYS });
     if (stored === null) return null;
     const { rateLimit = null, quota = null, keysMax = null } = stored.settings ?? {};
     if (!isLimited && rateLimit === null && quota === null && keysMax === null) return null;
-    const [shown = null] = await shownOwners([stored], usage.usesOfOwners, config);
+    const [shown = null] = await shownOwners([stored], options);
     return shown;
   };
 }

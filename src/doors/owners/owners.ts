@@ -103,17 +103,17 @@ export interface OwnersOptions extends PlansOptions {
 /** Returns the owners after a name, with what is in force and what was used. */
 export async function pageOfOwners(
   ownerStore: OwnerStore,
-  { usage, config }: ShownPlans,
+  plans: ShownPlans,
   after: string,
 ): Promise<OwnersPage<ShownOwner>> {
   const { owners, next } = await ownerStore.ownersAfter(after);
-  return { owners: await shownOwners(owners, usage.usesOfOwners, config), next };
+  return { owners: await shownOwners(owners, plans), next };
 }
 
 /** Returns one owner likewise, by the exact name, even an unknown one. */
-export async function ownerNamed({ planStore, usage, config }: PlansOptions, owner: string): Promise<ShownOwner> {
-  const stored = await planStore.findOwner(owner);
-  const [shown] = await shownOwners(stored === null ? [] : [stored], usage.usesOfOwners, config);
+export async function ownerNamed(plans: PlansOptions, owner: string): Promise<ShownOwner> {
+  const stored = await plans.planStore.findOwner(owner);
+  const [shown] = await shownOwners(stored === null ? [] : [stored], plans);
   if (shown === undefined) throw new Error('an owner was asked for, and none was returned');
   return shown;
 }
