@@ -11,9 +11,14 @@ export interface Finding {
   readonly check: string;
   /** Why the token fails this check; null: it passes. */
   readonly refusal: TokenRefusal | null;
+  /** Says it in words, which the server doesn't need: an issuer may have a thousand rules. */
+  words(): Words;
+}
+
+interface Words {
   readonly found: string;
   readonly expected: string;
-  /** What to do about it; empty if it passes. */
+  /** What to do about a refusal. */
   readonly help: string;
 }
 
@@ -54,9 +59,11 @@ function checkHeader({ header }: ParsedToken): Finding {
   return {
     check: 'header',
     refusal: isFit ? null : 'header',
-    found: `alg ${shown(alg)}, typ ${shown(typ)}, crit ${shown(header.crit)}`,
-    expected: `alg ${ASYMMETRIC.join(', ')}; typ absent, JWT, JOSE or at+jwt; no crit`,
-    help: isFit ? '' : 'Ask the platform for a token for its workload, signed by its key set',
+    words: () => ({
+      found: `alg ${shown(alg)}, typ ${shown(typ)}, crit ${shown(header.crit)}`,
+      expected: `alg ${ASYMMETRIC.join(', ')}; typ absent, JWT, JOSE or at+jwt; no crit`,
+      help: 'Ask the platform for a token for its workload, signed by its key set',
+    }),
   };
 }
 
@@ -66,9 +73,11 @@ function checkTimes({ payload }: ParsedToken, nowMs: number): Finding {
   return {
     check: 'times',
     refusal,
-    found: `iat ${shownTime(iat)}, nbf ${shownTime(nbf)}, exp ${shownTime(exp)}, now ${shownTime(nowMs / 1000)}`,
-    expected: `numbers; now before exp; iat and nbf at most ${AHEAD_S_MAX} s ahead; at most ${LIFE_S_MAX / 3600} h from iat to exp`,
-    help: refusal === null ? '' : TIMES_HELP[refusal],
+    words: () => ({
+      found: `iat ${shownTime(iat)}, nbf ${shownTime(nbf)}, exp ${shownTime(exp)}, now ${shownTime(nowMs / 1000)}`,
+      expected: `numbers; now before exp; iat and nbf at most ${AHEAD_S_MAX} s ahead; at most ${LIFE_S_MAX / 3600} h from iat to exp`,
+      help: refusal === null ? '' : TIMES_HELP[refusal],
+    }),
   };
 }
 
@@ -93,44 +102,62 @@ function checkBearer({ payload }: ParsedToken): Finding {
   return {
     check: 'bearer',
     refusal: isFit ? null : 'claims',
-    found: unfit.length > 0 ? unfit.join(' and ') : `sub ${shown(payload.sub)}`,
-    expected: 'a sub of 1 to 512 characters without controls; no cnf, no nonce',
-    help: isFit ? '' : 'Ask for a token of the workload itself: this one is bound to a proof, or to a sign-in',
+    words: () => ({
+      found: unfit.length > 0 ? unfit.join(' and ') : `sub ${shown(payload.sub)}`,
+      expected: 'a sub of 1 to 512 characters without controls; no cnf, no nonce',
+      help: 'Ask for a token of the workload itself: this one is bound to a proof, or to a sign-in',
+    }),
+  };
+}
+
+type RuleCheck = (rule: Rule, payload: JsonObject, defaults: readonly string[]) => Finding;
+
+const RULE_CHECKS: readonly RuleCheck[] = [checkAudience, checkSubject, checkClaims];
+
+function checkAudience(rule: Rule, { aud }: JsonObject, defaults: readonly string[]): Finding {
+  const audiences = rule.audiences.length > 0 ? rule.audiences : defaults;
+  return {
+    check: 'audience',
+    refusal: hasAudience(aud, audiences) ? null : 'no rule',
+    words: () => ({
+      found: `aud ${shown(aud)}`,
+      expected: audiences.join(' or '),
+      help: `Ask the platform for a token with the audience ${audiences[0] ?? ''}`,
+    }),
+  };
+}
+
+function checkSubject({ subject }: Rule, { sub }: JsonObject): Finding {
+  return {
+    check: 'subject',
+    refusal: isSubject(sub) && fitsSubject(subject, sub) ? null : 'no rule',
+    words: () => ({
+      found: `sub ${shown(sub)}`,
+      expected: subject,
+      help: 'Add a rule with this subject, if this workload may act as the key',
+    }),
+  };
+}
+
+function checkClaims({ claims }: Rule, payload: JsonObject): Finding {
+  return {
+    check: 'claims',
+    refusal: claims.every((claim) => fitsClaim(claim, payload)) ? null : 'no rule',
+    words: () => ({
+      found: claims.map((claim) => `${nameOf(claim)} ${shown(memberAt(nameOf(claim), payload))}`).join(', '),
+      expected: claims.join(', '),
+      help: 'Add a rule with these claims, if this workload may act as the key',
+    }),
   };
 }
 
 /** Checks the token against one rule. `defaults`: the audiences of a rule that names none. */
-export function fitOf(rule: Rule, { payload }: ParsedToken, defaults: readonly string[]): readonly Finding[] {
-  const audiences = rule.audiences.length > 0 ? rule.audiences : defaults;
-  const missing = rule.claims.filter((claim) => !fitsClaim(claim, payload));
-  return [
-    {
-      check: 'audience',
-      refusal: hasAudience(payload.aud, audiences) ? null : 'no rule',
-      found: `aud ${shown(payload.aud)}`,
-      expected: audiences.join(' or '),
-      help: `Ask the platform for a token with the audience ${audiences[0] ?? ''}`,
-    },
-    {
-      check: 'subject',
-      refusal: isSubject(payload.sub) && fitsSubject(rule.subject, payload.sub) ? null : 'no rule',
-      found: `sub ${shown(payload.sub)}`,
-      expected: rule.subject,
-      help: 'Add a rule with this subject, if this workload may act as the key',
-    },
-    {
-      check: 'claims',
-      refusal: missing.length === 0 ? null : 'no rule',
-      found: rule.claims.map((claim) => `${nameOf(claim)} ${shown(memberAt(nameOf(claim), payload))}`).join(', '),
-      expected: rule.claims.join(', '),
-      help: 'Add a rule with these claims, if this workload may act as the key',
-    },
-  ];
-}
+export const fitOf = (rule: Rule, { payload }: ParsedToken, defaults: readonly string[]): readonly Finding[] =>
+  RULE_CHECKS.map((check) => check(rule, payload, defaults));
 
 /** Returns whether a rule lets the token in, its key aside. */
-export const isFit = (rule: Rule, token: ParsedToken, defaults: readonly string[]): boolean =>
-  fitOf(rule, token, defaults).every(({ refusal }) => refusal === null);
+export const isFit = (rule: Rule, { payload }: ParsedToken, defaults: readonly string[]): boolean =>
+  RULE_CHECKS.every((check) => check(rule, payload, defaults).refusal === null);
 
 /** The most characters of a value that are shown. */
 const SHOWN_CHARS_MAX = 200;

@@ -51,13 +51,12 @@ export interface TestingOptions {
   readonly log: Log;
 }
 
-const shownFinding = ({ check, refusal, found, expected, help }: Finding, rule?: string): TestedCheck => ({
+const shownFinding = ({ check, refusal, words }: Finding, rule?: string): TestedCheck => ({
   check,
   ...(rule !== undefined && { rule }),
   verdict: refusal === null ? 'ok' : 'no',
-  found,
-  expected,
-  help: refusal === null ? '' : help,
+  ...words(),
+  ...(refusal === null && { help: '' }),
 });
 
 export async function testToken(text: string, options: TestingOptions): Promise<TestedToken> {
@@ -113,7 +112,7 @@ function unchecked(found: string, nowMs: number): readonly TestedCheck[] {
   const { issuer, ...later } = EXPECTED;
   const expected = [
     ['issuer', issuer] as const,
-    ...early.map(({ check, expected }) => [check, expected] as const),
+    ...early.map(({ check, words }) => [check, words().expected] as const),
     ...Object.entries(later),
   ];
   return expected.map(([check, expected]) => notChecked(check, found, expected));

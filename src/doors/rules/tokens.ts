@@ -19,7 +19,7 @@ import type { StoredRule } from './store.ts';
 import { parseToken } from './token.ts';
 
 const REMEMBERED_MS = 5 * 60_000; // as long as a user's verdict (users/verifier.ts)
-const REMEMBERED_MAX = 10_000; // about 4 MB
+const REMEMBERED_MAX = 10_000; // about 3 MB
 
 interface Remembered {
   readonly rule: RuleOfToken;
