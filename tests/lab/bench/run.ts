@@ -9,6 +9,7 @@ import { garbage } from './sections/garbage.ts';
 import { hotPath } from './sections/hot-path.ts';
 import { memory } from './sections/memory.ts';
 import { oneFile } from './sections/one-file.ts';
+import { rules } from './sections/rules.ts';
 import { starting } from './sections/starting.ts';
 import { steps } from './sections/steps.ts';
 import { traces } from './sections/traces.ts';
@@ -21,6 +22,7 @@ const SECTIONS = new Map<string, Section>([
   ['flood', flood],
   ['one-file', oneFile],
   ['starting', starting],
+  ['rules', rules],
   ['traces', traces],
   ['memory', memory],
 ]);
