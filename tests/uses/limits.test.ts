@@ -264,19 +264,20 @@ test('calls of a key with limit and quota read and write nothing; a transaction 
   /** Statements about keys: those that write uses, that read counts, that read a record. */
   const sent = () => ['INTO key_counts', 'w.key AS at', 'presented_hash'].map((text) => proxy.sent(text));
   clock.advance(3000);
-  await waitFor(() => proxy.sent('w.key AS at') === 1 && proxy.sent('INTO key_counts') === 1);
+  await waitFor(() => proxy.sent('w.key AS at') > 0 && proxy.sent('INTO key_counts') > 0);
   const before = sent();
+  const [writes = 0, reads = 0] = before; // one each, unless a response was late
   for (const key of keys) {
     for (let call = 0; call < 10; call += 1) expect((await app.useKey(key)).status).toBe(200);
     expect((await fetch(`${app.url}/verify`, { headers: { 'x-api-key': key } })).status).toBe(200);
   }
   expect(sent()).toEqual(before);
   clock.advance(3000);
-  await waitFor(() => proxy.sent('w.key AS at') > 1 && proxy.sent('INTO key_counts') > 1);
-  expect(sent()).toEqual([2, 2, keys.length]);
+  await waitFor(() => proxy.sent('w.key AS at') > reads && proxy.sent('INTO key_counts') > writes);
+  expect(sent()).toEqual([writes + 1, reads + 1, keys.length]);
   for (const key of keys) expect((await app.useKey(key)).status).toBe(200);
   await app.close(); // an orderly stop only writes
-  expect(sent()).toEqual([3, 2, keys.length]);
+  expect(sent()).toEqual([writes + 2, reads + 1, keys.length]);
 });
 
 test('the calls of a person are limited by USER_RATE_LIMIT, and nobody else is', async () => {
