@@ -15,7 +15,7 @@ import { rulesPart } from './shown-rule.ts';
 
 const DAY_CHARS = 10;
 
-const FINGERPRINT = /^[0-9a-f]{12}$/;
+const FINGERPRINT = /^[0-9a-f]{12}$/i; // some tools write capitals
 const ON_STDIN = '-';
 
 const KEY = kind(
@@ -25,7 +25,7 @@ const KEY = kind(
     if (name === ON_STDIN) return name;
     if (isKeyShaped(name)) throw new UsageError('a key belongs on stdin: keys show -');
     if (isIdShaped(name)) return { id: name };
-    return FINGERPRINT.test(name) ? { fingerprint: name } : null;
+    return FINGERPRINT.test(name) ? { fingerprint: name.toLowerCase() } : null;
   },
 );
 

@@ -18,7 +18,8 @@ import { type AdminKeys, LAST_ROW, type NamedKey } from './keys.ts';
 
 const { keyId } = keyIdInput.entries;
 
-const FINGERPRINT = '^[0-9a-f]{12}$';
+/** Accepts either case: some tools write capitals. */
+const FINGERPRINT = '^[0-9A-Fa-f]{12}$';
 
 const input = v.strictObject({
   owner: v.optional(v.pipe(text(1, 255), v.description('Only keys of this owner.'))),
@@ -86,7 +87,9 @@ async function answerOf(admin: AdminKeys, asked: Asked, place: Place | null, cal
   const { owner, keyId: id, fingerprint, childrenOf, only } = asked;
   const shown = (keys: readonly OwnKey[]) => keys.map((key) => adminListed(key, caller));
   if (id !== undefined) return { keys: namedKeys(await admin.named({ id }), caller), end: null };
-  if (fingerprint !== undefined) return { keys: namedKeys(await admin.named({ fingerprint }), caller), end: null };
+  if (fingerprint !== undefined) {
+    return { keys: namedKeys(await admin.named({ fingerprint: fingerprint.toLowerCase() }), caller), end: null };
+  }
   if (childrenOf !== undefined) {
     const after = place && { createdAtMs: place[0], row: place[1] };
     const { keys, last } = childrenPage(await admin.children(childrenOf, after), caller);

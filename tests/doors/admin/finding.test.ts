@@ -64,7 +64,8 @@ describe.each(rows(['embedded', 'remote', 'replica'] as const, 1))('by name, %s:
     expect(whole).toMatchObject({ id, owner: 'alice', children: 1, fingerprint: fingerprint(first) });
     expect(await listOverMcp(app, { keyId: id })).toEqual({ keys: [whole] });
     for (const secret of [first, second])
-      expect((await list(app, { fingerprint: fingerprint(secret) })).body).toEqual({ keys: [whole] });
+      for (const written of [fingerprint(secret), fingerprint(secret).toUpperCase()])
+        expect((await list(app, { fingerprint: written })).body).toEqual({ keys: [whole] });
     const ofChild = { keys: [{ ...whole, childId: child.id }] };
     expect((await list(app, { keyId: child.id })).body).toEqual(ofChild);
     expect((await list(app, { fingerprint: fingerprint(child.key) })).body).toEqual(ofChild);
