@@ -5,6 +5,7 @@ import { operatingRules } from '../../doors/rules/index.ts';
 import type { Result } from '../../ground/result.ts';
 import { systemClock, systemRandom } from '../../ground/runtime.ts';
 import { createServerAddress } from '../../ground/server-address.ts';
+import { publicUrl } from '../../ground/urls.ts';
 import { createAudience } from '../../keys/audience.ts';
 import { asksForHelp, type Command, command, loadCommand, type Modules } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
@@ -14,6 +15,11 @@ import { RULE_HEADS, ruleCells, ruleObject } from './shown-rule.ts';
 
 /** Accepts what the door reads. */
 const text = (name: string, expected: string) => kind(name, expected, (given) => given || null);
+
+/** Accepts what PUBLIC_URL and OAUTH_RESOURCES do: a key is bound to no other server. */
+const RESOURCE = kind('URL', 'an http or https URL without query, user or fragment', (given) =>
+  publicUrl(given) === null ? null : given,
+);
 
 const add = command({
   name: 'keys rule add',
@@ -103,7 +109,7 @@ const test = command({
   name: 'keys rule test',
   summary:
     'Says each check of a token on stdin, and who it would be. Exits 0 if it would be let in. --resource: the server that it is presented for.',
-  options: { resource: optional(text('URL', 'a URL')), json: flag },
+  options: { resource: optional(RESOURCE), json: flag },
   async run({ options: { resource = null, json }, io }) {
     const { createRuleStore, ruleSettings, testToken } = await operatingRules();
     const token = (await textOf(io.stdin)).trim();

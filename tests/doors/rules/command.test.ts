@@ -189,6 +189,18 @@ describe('keys rule test', () => {
     expect(stdout + stderr).not.toContain(token.split('.')[2] as string);
   });
 
+  test.each([
+    'zz',
+    'ftp://tools.example',
+    'tools.example/mcp',
+    'https://tools.example/?a=1',
+    'https://a@tools.example',
+  ])('a --resource that names no server is a mistake: %s', async (resource) => {
+    const { code, stdout, stderr } = await keysCommand({}, ['rule', 'test', '--resource', resource], '');
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain('--resource: expected an http or https URL without query, user or fragment');
+  });
+
   test('one that has ended, for another subject: both are said', async () => {
     await using workload = await startWorkload();
     const { code, tested } = await testOf(workload, await workload.token({ exp: 1, sub: 'another' }));
