@@ -104,8 +104,10 @@ function createKeyForm({ grants, hasKeysPage, verifyPastedKey, log }: AuthorizeO
     return html(status, askPage({ request, connectUrl, problem: detail }), problem);
   }
 
-  const askAgain = (request: AuthorizationRequest, problem: Problem) =>
-    showForm(request, { ...publicPart(problem), problem });
+  function askAgain(request: AuthorizationRequest, problem: Problem): Response {
+    const { status, detail } = publicPart(problem);
+    return showForm(request, { status, detail: isToken(problem) ? TOKEN_PASTED : detail, problem });
+  }
 
   async function handOver(context: RequestContext, request: AuthorizationRequest, key: string): Promise<Response> {
     const credentials = { xApiKey: key || null, bearer: null, metaApiKey: null };
@@ -157,6 +159,11 @@ const ENDS_WITH_ANOTHER: Refused = {
   status: 403,
   detail: 'This key ends with another. Make one for this connection.',
 };
+
+/** Said of each JWT: a person's, or one that acts as a key elsewhere, by a rule. */
+const TOKEN_PASTED = 'Invalid or expired API key: this is a token, not a key.';
+
+const isToken = (problem: Problem) => problem.code === 'invalid_api_key' && problem.sent === 'user_token';
 
 const isBoundElsewhere = (problem: Problem) =>
   problem.code === 'invalid_api_key' && problem.reason === 'other resource';

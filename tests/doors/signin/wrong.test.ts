@@ -275,7 +275,9 @@ describe('the form', () => {
     expect(html).toContain('<form');
     expect(html).not.toContain(wrong);
     expect((await handOver(client.page(), { key: '' })).status).toBe(401);
-    expect((await handOver(client.page(), { key: await app.token('alice') })).status).toBe(401);
+    const token = await handOver(client.page(), { key: await app.token('alice') });
+    expect(token.status).toBe(401);
+    expect(await token.text()).toContain('Invalid or expired API key: this is a token, not a key.');
   });
 
   test('two keys are a page without a form', async () => {
