@@ -1,14 +1,19 @@
 // Rules: tokens of other issuers act as keys (src/keys/README.md, Workloads). A door: the server works without it. What
 // checks tokens is loaded with the first one that is presented while the database holds a rule.
 
+import { parameter, refused } from '../../api/oauth.ts';
+import type { GrantTypes, Redeem } from '../../api/token.ts';
 import { atFirstUse } from '../../ground/first-use.ts';
 import { chain, outageIn } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
+import { splitScopes } from '../../ground/text.ts';
+import type { Caller } from '../../keys/actor.ts';
 import type { Rules } from '../../keys/verify.ts';
+import { listIn } from '../../store/database.ts';
+import type { RuleLookup } from '../../store/key-reads.ts';
+import { scopesFrom } from '../../store/rows.ts';
 import type { CheckingOptions } from './checking.ts';
 
-export { workloadGrants } from './grant.ts';
-export { RULE_LOOKUP } from './lookup.ts';
 export type { StoredRule } from './store.ts';
 
 const HOLDS_RULES = 'SELECT EXISTS (SELECT 1 FROM rules) AS holds_rules';
@@ -44,4 +49,42 @@ export function openRules(core: CheckingOptions): Rules {
     isOfRule: (token) =>
       chain(feed.holdsRules(), (hasRules) => hasRules && chain(tokens(), ({ isOfRule }) => isOfRule(token))),
   };
+}
+
+/** Finds the key of a rule by the rule's hash, as if that were a secret's, with the scopes that the rule gives. */
+export const RULE_LOOKUP: RuleLookup = {
+  join: (hash) => `LEFT JOIN rules r ON r.hash = ${hash}`,
+  column: 'iif(r.id IS NULL, NULL, json_array(r.hash, r.scopes)) AS rule',
+  read({ rule }, key) {
+    if (rule === null) return key;
+    const [presentedHash, scopesJson] = listIn(rule); // written by `column`
+    const given: readonly string[] | null = scopesJson === null ? null : scopesFrom(scopesJson);
+    const scopes = given === null ? key.scopes : key.scopes.filter((scope) => given.includes(scope));
+    return { ...key, scopes, presentedHash, presented: 'rule', secretEndsAtMs: null };
+  },
+};
+
+/** Makes a child of what was presented. `scopes` chooses among those that may be handed on. */
+type Delegate = (
+  presented: { readonly token: string; readonly isJwt: boolean },
+  form: URLSearchParams,
+  scopes: (held: readonly string[]) => readonly string[],
+  caller: Caller,
+) => ReturnType<Redeem>;
+
+/**
+ * Returns the grant type `jwt-bearer` (RFC 7523 §2.1): a workload whose token a rule lets in gets a child of the rule's key.
+ * It is for programs that want a token response; others send their token itself. Clients ask for all scopes that they read in the metadata, so what isn't
+ * held is left out.
+ */
+export function workloadGrants(delegate: Delegate): GrantTypes {
+  const redeem: Redeem = async (form, caller) => {
+    const token = parameter(form, 'assertion');
+    if (token === null) return refused('invalid_request', 'no assertion');
+    const asked = form.get('scope');
+    const chosen = asked === null ? null : new Set(splitScopes(asked));
+    const presented = { token, isJwt: true };
+    return delegate(presented, form, (held) => held.filter((scope) => chosen?.has(scope) ?? true), caller);
+  };
+  return new Map([['urn:ietf:params:oauth:grant-type:jwt-bearer', redeem]]);
 }

@@ -10,11 +10,10 @@ import { verifySigned } from '../../users/signature.ts';
 import { isUsers } from '../../users/user-token.ts';
 import { issuerOutageIn } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
-import { EARLY_CHECKS, type Finding, fitOf, type ParsedToken } from './checks.ts';
+import { EARLY_CHECKS, type Finding, fitOf, type ParsedToken, parseToken } from './checks.ts';
 import { createKeySets } from './key-sets.ts';
 import type { RuleSettings } from './settings.ts';
 import type { RuleStore, ShownKeyOfRule, StoredRule } from './store.ts';
-import { parseToken } from './token.ts';
 
 export interface TestedCheck {
   readonly check: string;

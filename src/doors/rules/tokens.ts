@@ -11,12 +11,11 @@ import { tooMany } from '../../keys/unknown-keys.ts';
 import type { UserTokens } from '../../users/user-token.ts';
 import { IssuerOutage, issuerOutageIn, type JwtKeys, type VerificationKeys } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
-import { candidatesOf, EARLY_CHECKS, isFit, type ParsedToken } from './checks.ts';
+import { candidatesOf, EARLY_CHECKS, isFit, type ParsedToken, parseToken } from './checks.ts';
 import type { KeySets } from './key-sets.ts';
 import type { RuleSet, RuleSets } from './rule-sets.ts';
 import { NoPlace, type Signatures } from './signatures.ts';
 import type { StoredRule } from './store.ts';
-import { parseToken } from './token.ts';
 
 const REMEMBERED_MS = 5 * 60_000; // as long as a user's verdict (users/verifier.ts)
 const REMEMBERED_MAX = 10_000; // about 3 MB
