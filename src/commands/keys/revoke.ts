@@ -1,6 +1,7 @@
 // `keys revoke`: revokes anybody's keys, after it has said how many and asked.
 
 import { createAdminStore, type KeyFilter, revokeAll, whyUnknown } from '../../doors/admin/index.ts';
+import type { ChildRecord } from '../../keys/store.ts';
 import { command } from '../command.ts';
 import { CommandError, keysCounted, UsageError } from '../io.ts';
 import { FILTER, flag, ID, many, optional, wholeNumber } from '../options.ts';
@@ -30,7 +31,7 @@ export const verb = command({
       const unknown = unusedSinceMs === undefined ? null : await whyUnknown(db, unusedSinceMs);
       if (unknown !== null) throw new CommandError(unknown);
       const found = await children.findChildren({ ids });
-      const childIds = found.filter(({ endedAtMs }) => endedAtMs === null).map(({ id }) => id);
+      const childIds = found.filter((child) => fits(child, filter)).map(({ id }) => id);
       const count = childIds.length + (await admin.countActive(filter, nowMs, io.progressOf(0, 'keys read')));
       if (count === 0) return io.say('there are no such active keys');
       if (yes && unusedSinceMs !== undefined && count > (atMost ?? AT_MOST))
@@ -49,6 +50,14 @@ export const verb = command({
     });
   },
 });
+
+/** Returns whether a child that was named fits the rest of a filter. None is unused: its last use is its parent's. */
+const fits = (child: ChildRecord, { owner, scope, createdFromMs, unusedSinceMs }: KeyFilter): boolean =>
+  child.endedAtMs === null &&
+  unusedSinceMs === undefined &&
+  (owner === undefined || child.userId === owner) &&
+  (scope === undefined || child.scopes.includes(scope)) &&
+  (createdFromMs === undefined || child.createdAtMs >= createdFromMs);
 
 const described = ({ owner }: KeyFilter, count: number): string =>
   `Revoke ${keysCounted(count)}${owner === undefined ? '' : ` of ${JSON.stringify(owner)}`}`;

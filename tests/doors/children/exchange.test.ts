@@ -230,6 +230,31 @@ describe('a child ends', () => {
     expect((await verify(app, child.key)).headers.get('x-key-parent')).toBe('');
   });
 
+  test.each<[string, readonly string[]]>([
+    ['its owner', ['--user', 'somebody else']],
+    ['its scopes', ['--scope', 'write']],
+    ['when it was made', ['--created-after', '2999-01-01']],
+  ])('by keys revoke only if the rest fits, too: %s', async (_, options) => {
+    const parent = await makeParent();
+    const child = await childOf(app, parent.key);
+    await app.keys('revoke', child.id, ...options, '--yes');
+    app.clock.advance(1001);
+    expect(await statusOf(app, child.key)).toBe(200);
+    await app.keys(
+      'revoke',
+      child.id,
+      '--user',
+      parent.owner,
+      '--scope',
+      'read',
+      '--created-after',
+      '2020-01-01',
+      '--yes',
+    );
+    app.clock.advance(1001);
+    expect(await statusOf(app, child.key)).toBe(401);
+  });
+
   test.each<[string, End, string]>([
     ...ENDS,
     ['a shell', (app, { id }) => run(app, `UPDATE children SET ended_at_ms = 1 WHERE id = '${id}'`), 'sql'],
