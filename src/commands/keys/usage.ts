@@ -54,8 +54,9 @@ export const verb = command({
 });
 
 function daysOfMonth(month: string | undefined, today: number): Days {
-  const [year = 0, number = 0] = (month ?? dayText(today)).split('-').map(Number);
-  const [from, next] = [number - 1, number].map((index) => Date.UTC(year, index) / MS_PER_DAY) as [number, number];
+  const first = new Date(`${month ?? dayText(today).slice(0, 'YYYY-MM'.length)}-01`); // UTC
+  const from = first.getTime() / MS_PER_DAY;
+  const next = first.setUTCMonth(first.getUTCMonth() + 1) / MS_PER_DAY;
   if (from > today) throw new UsageError('--month: expected one that has begun');
   return { from, to: Math.min(next - 1, today) };
 }

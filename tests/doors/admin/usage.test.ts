@@ -126,6 +126,18 @@ test.each([
   expect(await keysCommand(store.env(), ['usage', ...args.split(' ')])).toMatchObject({ code: 2, stdout: '' });
 });
 
+test.each([
+  ['0000-02', '0000-02-29'],
+  ['0050-02', '0050-02-28'],
+  ['1900-02', '1900-02-28'],
+  ['2024-02', '2024-02-29'],
+  ['2025-12', '2025-12-31'],
+])('%s ends with %s', async (month, last) => {
+  await using store = await startStore('embedded');
+  const { stdout } = await keysCommand(store.env(), ['usage', '--month', month]);
+  expect(stdout).toContain(`in all, ${month}-01 to ${last}`);
+});
+
 test('a restore brings what its backup has; an import brings none', async () => {
   await using store = await startStore('embedded');
   const { app, env, keys, useOn, usage } = await start(store);
