@@ -6,13 +6,15 @@ import { type Cancel, type Clock, type RandomBytes, withTimeout } from '../../gr
 import { SERVER_NAME, SERVER_VERSION } from '../../ground/server-info.ts';
 import { isObject } from '../../ground/text.ts';
 import type { Log } from '../../watch/log.ts';
-import { createAttributesWriter } from './encoding.ts';
+import { type Attributes, type Batch, type Span, SpanWriter } from './encoding.ts';
 import type { TraceSettings } from './settings.ts';
 
 const BATCH_MAX = 512;
 const BATCH_EVERY_MS = 5000;
-/** Spans that wait or are being sent: some 2 MB. */
+/** Spans that wait or are being sent. */
 const WAITING_MAX = 2048;
+/** Enough for all of those, unless many have long texts of others. */
+const WAITING_BYTES_MAX = 2 * 1024 * 1024;
 const RESPONSE_BYTES_MAX = 64 * 1024;
 const RETRIES_MAX = 5;
 const RETRY_MS_MIN = 1000;
@@ -38,48 +40,51 @@ type Outcome =
   | { readonly fault: string; readonly isLost: boolean; readonly retryAfterMs?: number | undefined };
 
 export function createExporter({ settings, instance, clock, random, log }: ExporterOptions) {
-  const [head, tail] = envelopeOf(settings, instance);
   const drops = createDrops(settings, clock, log);
   const ending = new AbortController();
   const post = createPost(settings, clock, ending.signal);
-  let waiting: string[] = [];
+  const writer = new SpanWriter(resourceOf(settings, instance), { name: SERVER_NAME, version: SERVER_VERSION });
+  /** What is being sent, and what waits for that. */
+  const batches: Batch[] = [];
   let isStopping = false;
   let sending: Promise<void> | undefined;
-  let beingSent = 0;
   let cancelTimer: Cancel | undefined;
   let wake: (() => void) | undefined;
 
+  function isFull(): boolean {
+    const count = batches.reduce((sum, batch) => sum + batch.count, writer.count);
+    const bytes = batches.reduce((sum, { body }) => sum + body.length, writer.bytes);
+    return count >= WAITING_MAX || bytes >= WAITING_BYTES_MAX;
+  }
+
   function schedule(): void {
-    if (sending !== undefined || waiting.length === 0) return;
-    if (waiting.length >= BATCH_MAX || isStopping) begin();
-    else cancelTimer ??= clock.after(BATCH_EVERY_MS, begin);
+    if (writer.count === BATCH_MAX) batches.push(writer.take());
+    if (sending !== undefined) return;
+    if (batches.length > 0 || (isStopping && writer.count > 0)) begin();
+    else if (writer.count > 0) cancelTimer ??= clock.after(BATCH_EVERY_MS, begin);
   }
 
   function begin(): void {
     cancelTimer?.();
     cancelTimer = undefined;
-    const batch = waiting.slice(0, BATCH_MAX);
-    waiting = waiting.slice(BATCH_MAX);
-    beingSent = batch.length;
-    sending = send(batch).then(() => {
+    if (batches.length === 0) batches.push(writer.take());
+    const [first] = batches as [Batch];
+    sending = send(first).then(() => {
       sending = undefined;
-      beingSent = 0;
+      batches.shift();
       schedule();
     });
   }
 
   /** Sends a batch, again if that may help. Never rejects. */
-  async function send(batch: readonly string[]): Promise<void> {
-    const body = new TextEncoder().encode(`${head}${batch.join(',')}${tail}`); // sent at half the cost of text
+  async function send({ body, count }: Batch): Promise<void> {
     const startedMs = clock.monotonicMs();
     for (let retries = 0; ; retries += 1) {
       const outcome = await post(body);
-      if ('rejected' in outcome)
-        return drops.add(Math.min(outcome.rejected, batch.length), 'the receiver refused some');
+      if ('rejected' in outcome) return drops.add(Math.min(outcome.rejected, count), 'the receiver refused some');
       const pauseMs = outcome.retryAfterMs ?? pauseAfter(retries);
       const isLate = clock.monotonicMs() - startedMs + pauseMs > RETRY_MS_MAX;
-      if (!outcome.isLost || retries === RETRIES_MAX || isLate || isStopping)
-        return drops.add(batch.length, outcome.fault);
+      if (!outcome.isLost || retries === RETRIES_MAX || isLate || isStopping) return drops.add(count, outcome.fault);
       await pause(pauseMs);
     }
   }
@@ -98,10 +103,9 @@ export function createExporter({ settings, instance, clock, random, log }: Expor
   }
 
   return {
-    /** Adds a span, as JSON. */
-    add(span: string): void {
-      if (waiting.length + beingSent >= WAITING_MAX) drops.add(1, 'too many wait');
-      else waiting.push(span);
+    add(span: Span): void {
+      if (isFull()) drops.add(1, 'too many wait');
+      else writer.add(span);
       schedule();
     },
 
@@ -116,8 +120,9 @@ export function createExporter({ settings, instance, clock, random, log }: Expor
       await withTimeout(sendAll(), STOP_MS_MAX, undefined);
       cancelTimer?.();
       ending.abort();
-      if (waiting.length > 0) drops.add(waiting.length, 'the server stopped');
-      waiting = [];
+      const unsent = batches.slice(sending === undefined ? 0 : 1);
+      const left = unsent.reduce((sum, { count }) => sum + count, writer.count);
+      drops.add(left, 'the server stopped');
       drops.stop();
     },
   };
@@ -144,20 +149,13 @@ function createPost({ url, headers: given, timeoutMs }: TraceSettings, clock: Cl
   };
 }
 
-/** Returns what stands before and after the spans of a request. */
-function envelopeOf({ serviceName, attributes }: TraceSettings, instance: string): readonly [string, string] {
-  const resource = createAttributesWriter()({
-    ...Object.fromEntries(attributes),
-    'service.name': serviceName,
-    'service.version': SERVER_VERSION,
-    'service.instance.id': instance,
-  });
-  const scope = JSON.stringify({ name: SERVER_NAME, version: SERVER_VERSION });
-  return [
-    `{"resourceSpans":[{"resource":{"attributes":${resource}},"scopeSpans":[{"scope":${scope},"spans":[`,
-    ']}]}]}',
-  ];
-}
+/** Returns the attributes of this process. */
+const resourceOf = ({ serviceName, attributes }: TraceSettings, instance: string): Attributes => ({
+  ...Object.fromEntries(attributes),
+  'service.name': serviceName,
+  'service.version': SERVER_VERSION,
+  'service.instance.id': instance,
+});
 
 /** Returns how many spans the receiver refused (`partialSuccess`); 0 if it doesn't say, or can't be understood. */
 async function rejectedIn(response: Response): Promise<number> {

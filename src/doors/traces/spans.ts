@@ -5,7 +5,7 @@ import type { Observer, Transport } from '../../api/observer.ts';
 import { type Call, headerTrace, metaTrace, type RequestCaller, type Trace } from '../../calls/call.ts';
 import type { Identify, Identity } from '../../calls/identify.ts';
 import type { Operation } from '../../calls/operation.ts';
-import { type Awaitable, isPromise } from '../../ground/result.ts';
+import { type Awaitable, chain, isPromise } from '../../ground/result.ts';
 import { clientText } from '../../mcp/client.ts';
 import { ALL_VERSIONS } from '../../mcp/era.ts';
 import { apiKeyIn, CODES, type RequestMessage } from '../../mcp/message.ts';
@@ -20,7 +20,8 @@ interface SpansOptions extends TracerOptions {
 }
 
 /** The span of a call. */
-interface CallSpan extends Begun {
+interface CallSpan {
+  readonly begun: Begun;
   /** Who brought a good credential that no guard demands. */
   readonly identity?: Identity | undefined;
   /** The caller's address, read while it is connected. */
@@ -36,10 +37,11 @@ class SpanTrace implements Trace {
   readonly #span: CallSpan;
 
   constructor(span: CallSpan) {
+    const { traceId, spanId, parent } = span.begun;
     this.#span = span;
-    this.traceId = span.traceId;
-    this.parentId = span.spanId;
-    if (span.parent?.state !== undefined) this.state = span.parent.state;
+    this.traceId = traceId;
+    this.parentId = spanId;
+    if (parent?.state !== undefined) this.state = parent.state;
   }
 
   static spanOf({ trace }: RequestCaller): CallSpan | undefined {
@@ -62,18 +64,16 @@ export function createSpans({ basePath, identify, settings, clock, random, add }
     if (begun === undefined) return;
     const address = isHttp ? caller.clientAddress() : undefined; // read now: a client that has left has none
     function put(identity?: Identity): void {
-      if (identity !== undefined && !isGood(identity)) return;
-      caller.trace = new SpanTrace({ ...(begun as Begun), address, identity });
+      caller.trace = new SpanTrace({ begun: begun as Begun, address, identity });
     }
     if (credential !== null) return put(); // its guard looks
-    const identity = identify(caller);
-    return isPromise(identity) ? identity.then(put) : put(identity);
+    return chain(identify(caller), (identity) => (isGood(identity) ? put(identity) : undefined));
   }
 
   /** Returns the span of a call that has ended, unless no good credential was found. */
   function spanOf(call: AnyCall): CallSpan | undefined {
     const span = SpanTrace.spanOf(call.caller);
-    return span?.identity !== undefined || isAdmitted(call) ? span : undefined;
+    return span && (span.identity !== undefined || isAdmitted(call)) ? span : undefined;
   }
 
   /** Ends a list, a ping or an error, if its sender has a good credential. */
@@ -104,8 +104,8 @@ export function createSpans({ basePath, identify, settings, clock, random, add }
         const call = context.call as AnyCall | undefined; // which each of these routes makes
         if (call === undefined) return;
         const asked = isAsked && isAdmitted(call) ? tracer.begin(headerTrace(context.headers)) : undefined;
-        const span: CallSpan | undefined = asked === undefined ? spanOf(call) : { ...asked, address };
-        if (span !== undefined) tracer.end(span, startedMs, ofHttp(toolsPath, span, context, call, response));
+        const span = asked === undefined ? spanOf(call) : { begun: asked, address };
+        if (span !== undefined) tracer.end(span.begun, startedMs, ofHttp(toolsPath, span, context, call, response));
       };
     },
 
@@ -128,7 +128,7 @@ export function createSpans({ basePath, identify, settings, clock, random, add }
         const span = spanOf(call);
         const keyId = span?.identity && keyIdOf(span.identity);
         if (span !== undefined)
-          tracer.end(span, startedMs, ofMcp(transport, request, peer.sender.context, reply, keyId));
+          tracer.end(span.begun, startedMs, ofMcp(transport, request, peer.sender.context, reply, keyId));
         return reply;
       }
       return isPromise(reply) ? reply.then(ended) : ended(reply);

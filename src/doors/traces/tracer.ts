@@ -2,29 +2,22 @@
 
 import type { Trace } from '../../calls/call.ts';
 import type { Clock, RandomBytes } from '../../ground/runtime.ts';
-import { type Attributes, createAttributesWriter, spanText } from './encoding.ts';
+import type { Span } from './encoding.ts';
 import type { Sampler, TraceSettings } from './settings.ts';
 
 export interface TracerOptions {
   readonly settings: TraceSettings;
   readonly clock: Clock;
   readonly random: RandomBytes;
-  /** Adds a span that has ended, as JSON. */
-  readonly add: (span: string) => void;
+  /** Adds a span that has ended. */
+  readonly add: (span: Span) => void;
 }
 
 /** A span that has begun. */
-export interface Begun {
-  readonly traceId: string;
-  readonly spanId: string;
-  readonly parent: Trace | undefined;
-}
+export type Begun = Pick<Span, 'traceId' | 'spanId' | 'parent'>;
 
-export interface Ended {
-  readonly name: string;
-  readonly isError: boolean;
-  readonly attributes: Attributes;
-}
+/** What is known of a span when it ends. */
+export type Ended = Pick<Span, 'name' | 'isError' | 'attributes'>;
 
 export interface Tracer {
   /** Begins a span; undefined if the sampler leaves it out. */
@@ -36,7 +29,6 @@ export interface Tracer {
 export function createTracer({ settings, clock, random, add }: TracerOptions): Tracer {
   const { sampler } = settings;
   const ids = createIds(random);
-  const write = createAttributesWriter();
   return {
     begin(parent) {
       if (parent === undefined) {
@@ -46,12 +38,10 @@ export function createTracer({ settings, clock, random, add }: TracerOptions): T
       const isKept = sampler.isParentBased ? parent.sampled : isSampled(parent.traceId, sampler);
       return isKept ? { traceId: parent.traceId, spanId: ids.spanId(), parent } : undefined;
     },
-    end({ traceId, spanId, parent }, startedMs, { name, isError, attributes: given }) {
+    end({ traceId, spanId, parent }, startedMs, { name, isError, attributes }) {
       const durationMs = clock.monotonicMs() - startedMs;
       const startedAtMs = clock.nowMs() - durationMs;
-      const { parentId, state } = parent ?? {};
-      const attributes = write(given);
-      add(spanText({ traceId, spanId, parentId, state, name, startedAtMs, durationMs, isError, attributes }));
+      add({ traceId, spanId, parent, name, startedAtMs, durationMs, isError, attributes });
     },
   };
 }
@@ -70,14 +60,15 @@ const SPAN_ID_BYTES = 8;
 
 /** Creates random ids in hex. From a pool: each call of the generator costs as much as a thousand bytes. */
 function createIds(random: RandomBytes) {
-  let pool = random(POOL_BYTES);
-  let view = new DataView(pool.buffer, pool.byteOffset);
-  let at = 0;
+  let hex = '';
+  let view: DataView = new DataView(new ArrayBuffer(0));
+  let at = POOL_BYTES;
 
   /** Returns where the next bytes of the pool are. */
   function take(bytes: number): number {
     if (at + bytes > POOL_BYTES) {
-      pool = random(POOL_BYTES);
+      const pool = random(POOL_BYTES);
+      hex = pool.toHex();
       view = new DataView(pool.buffer, pool.byteOffset);
       at = 0;
     }
@@ -85,16 +76,15 @@ function createIds(random: RandomBytes) {
     return at - bytes;
   }
 
+  const idAt = (start: number, bytes: number): string => hex.slice(2 * start, 2 * (start + bytes));
+
   return {
     /** Returns the id of a new trace; undefined if it isn't in the sampler's part, as isSampled says, without its text. */
     traceId(ratio: number): string | undefined {
       const start = take(TRACE_ID_BYTES);
       const last52 = (view.getUint32(start + 8) % 2 ** 20) * 2 ** 32 + view.getUint32(start + 12);
-      return last52 / 2 ** 52 < ratio ? pool.subarray(start, start + TRACE_ID_BYTES).toHex() : undefined;
+      return last52 / 2 ** 52 < ratio ? idAt(start, TRACE_ID_BYTES) : undefined;
     },
-    spanId(): string {
-      const start = take(SPAN_ID_BYTES);
-      return pool.subarray(start, start + SPAN_ID_BYTES).toHex();
-    },
+    spanId: (): string => idAt(take(SPAN_ID_BYTES), SPAN_ID_BYTES),
   };
 }
