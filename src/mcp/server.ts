@@ -1,5 +1,5 @@
 // Handles an MCP request of any revision: one message in, one reply out. The transports (mcp/streamable-http.ts,
-// mcp/sse.ts) only write the reply.
+// doors/sse/sse.ts) only write the reply.
 
 import { type Call, type CallResponse, callOf, metaTrace, withoutMeta } from '../calls/call.ts';
 import { isEndedKey, type Sender } from '../calls/identify.ts';

@@ -53,7 +53,7 @@ export interface ClientsOptions {
   readonly redirects: Redirects;
 }
 
-/** What an id contains. The page /keys reads the name there (pages/keys/task.js). */
+/** What an id contains. The page /keys reads the name there (doors/page/task.js). */
 type SignedRegistration = readonly [name: string | null, ...redirectUris: string[]];
 
 const UNKNOWN: Result<never, ClientFault> = err({ is: 'unknown' });
