@@ -9,7 +9,12 @@ used() { ${KEYS:-bun run keys} usage --days "$1" --json 2>/dev/null | jq -c --ar
   # A day is what was used from that day on, less what was used after it.
   | range(1; 4) as $ago | ((.["\($ago + 1)"] // 0) - (.["\($ago)"] // 0)) as $units | select($units > 0)
   | (now - $ago * 86400 | strftime("%F")) as $day | { id: "\($owner)/\($day)", owner: $owner, day: $day, units: $units }' |
-  while read -r total; do
-    printf '%s' "$total" |
-      curl -sS --fail -X PUT "$METER" -H "Authorization: Bearer $METER_TOKEN" -H 'Content-Type: application/json' --data-binary @-
-  done
+  {
+    failed=0
+    while read -r total; do # one that the meter refuses keeps no other from it
+      printf '%s' "$total" |
+        curl -sS --fail -X PUT "$METER" -H "Authorization: Bearer $METER_TOKEN" -H 'Content-Type: application/json' \
+          --data-binary @- || failed=1
+    done
+    exit $failed
+  }

@@ -28,7 +28,8 @@ test.skipIf(missing)(
       async fetch(request) {
         if (request.method !== 'PUT' || request.headers.get('authorization') !== 'Bearer secret')
           return new Response(null, { status: 403 });
-        const total = (await request.json()) as { id: string };
+        const total = (await request.json()) as { id: string; owner: string };
+        if (total.owner === 'unknown to the meter') return new Response(null, { status: 422 });
         taken.set(total.id, total);
         return new Response();
       },
@@ -37,6 +38,7 @@ test.skipIf(missing)(
     const [one, two] = [await app.createKey('acme'), await app.createKey('acme/2')];
     await app.close();
     const url = `file:${app.folder}/keys.db`;
+    const client = openDatabase(url);
     for (const [ago, uses] of [
       [0, 1],
       [1, 20],
@@ -70,6 +72,13 @@ test.skipIf(missing)(
     expect(await send()).toMatchObject({ code: 0 });
     expect([...taken.values()]).toEqual(expect.arrayContaining(totals('acme', [1, 21])));
     expect(taken.size).toBe(sent.length);
+    // An owner whom the meter refuses keeps no other from it.
+    await client.execute("UPDATE api_keys SET user_id = 'unknown to the meter' WHERE user_id = 'acme'");
+    await addUses(url, two.id, TODAY - 2, 8);
+    await client.execute("UPDATE api_keys SET user_id = 'zoe' WHERE user_id = 'acme/2'");
+    expect(await send()).toMatchObject({ code: 1, stderr: expect.stringContaining('422') });
+    expect([...taken.values()]).toEqual(expect.arrayContaining(totals('zoe', [2, 8])));
+    client.close();
   },
   60_000,
 );
