@@ -103,8 +103,10 @@ export function createGuards(options: GuardsOptions): Guards {
     }
     const { error } = admitted;
     const of = ('of' in error && error.of) || 'key';
-    if (error.code !== 'quota_exceeded') logRefused(call, `key ${keyId}`, { of });
-    else log.warnThrottled('Quota exceeded', `quota ${keyId}`, { ...callerIds(call), of });
+    const event = error.code === 'quota_exceeded' ? 'Quota exceeded' : 'Rate limit exceeded';
+    // An owner's keys share his bucket, however many of them are refused.
+    const bucket = of === 'owner' ? `owner ${call.auth.subject}` : `key ${keyId}`;
+    log.warnThrottled(event, bucket, { ...callerIds(call), of });
     return admitted;
   };
 

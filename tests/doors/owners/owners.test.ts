@@ -90,6 +90,30 @@ test('a limit and quota of an owner count for all keys, and a refusal by either 
   ]);
 });
 
+test('refusals by an owner’s limit are one line a second, whichever of the keys is refused', async () => {
+  await using app = await createTestApp({ clock: onMidnight(), env: ADMINS });
+  const keys = [await keyOf(app), await keyOf(app), await keyOf(app)] as const;
+  const over = async (event: string, plan: object) => {
+    await setOwner(app, { owner: 'alice', rateLimit: null, quota: null, ...plan });
+    for (const key of keys) expect((await app.useKey(key)).status).toBe(429);
+    app.clock.advance(1000);
+    expect((await app.useKey(keys[1])).status).toBe(429);
+    const lines = (await app.log()).filter((line) => line.event === event);
+    expect(lines.map(({ of, suppressed }) => [of, suppressed])).toEqual([
+      ['owner', 0],
+      ['owner', 2],
+    ]);
+  };
+  await setOwner(app, {
+    owner: 'alice',
+    quota: { requests: 1, period: 'day' },
+    rateLimit: { requests: 1, window: '1h' },
+  });
+  expect((await app.useKey(keys[0])).status).toBe(200);
+  await over('Rate limit exceeded', { rateLimit: { requests: 1, window: '1h' } });
+  await over('Quota exceeded', { quota: { requests: 1, period: 'day' } });
+});
+
 test('whoami, introspection and the list show what is left of the plan; of an owner without one nothing', async () => {
   await using app = await createTestApp({ clock: onMidnight(), env: ADMINS });
   const key = await keyOf(app);
