@@ -74,6 +74,23 @@ export const createGranted =
     return ok({ scopes, expiresInDays, rateLimit, quota, resource: server });
   };
 
+/** Scopes that mean something to the server itself: an operator gives them whatever KEY_SCOPES says. */
+export const OPERATORS_SCOPES = ['introspect', 'delegate'];
+
+/** Returns which scopes don't exist (null: all do), but for those that need no grant. */
+export function unknownScopes(
+  existing: KeyCeilings['scopes'],
+  scopes: readonly string[],
+  held: readonly string[],
+): InputIssue[] {
+  const issues: InputIssue[] = [];
+  for (const [index, scope] of scopes.entries()) {
+    if (existing === null || existing.includes(scope) || held.includes(scope) || issues.length === ISSUES_MAX) continue;
+    issues.push({ path: `scopes.${index}`, message: `Expected one of ${existing.join(', ')}` });
+  }
+  return issues;
+}
+
 /**
  * Returns what is above a ceiling. A limit is too high by its number or its rate, or if its window is so short that
  * each process would count on its own; a quota by its number, or if its period differs.
@@ -81,11 +98,7 @@ export const createGranted =
 function issuesOf({ scopes: existing, daysMax, limits }: KeyCeilings, request: KeyRequest): InputIssue[] {
   const { scopes, held = [], expiresInDays, rateLimit, quota } = request;
   const { rateLimit: most, quota: mostQuota } = limits;
-  const issues: InputIssue[] = [];
-  for (const [index, scope] of scopes.entries()) {
-    if (existing === null || existing.includes(scope) || held.includes(scope) || issues.length === ISSUES_MAX) continue;
-    issues.push({ path: `scopes.${index}`, message: `Expected one of ${existing.join(', ')}` });
-  }
+  const issues = unknownScopes(existing, scopes, held);
   if (daysMax !== null && expiresInDays !== undefined && expiresInDays > daysMax) {
     issues.push({ path: 'expiresInDays', message: `Expected a number above 0 and at most ${daysMax}` });
   }

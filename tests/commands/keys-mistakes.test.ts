@@ -207,6 +207,22 @@ test('create and update give introspect and delegate whatever KEY_SCOPES says', 
   }
 });
 
+test('update gives no scope beyond KEY_SCOPES, but leaves those that the key has', async () => {
+  const made = await keys('create', '--user', 'holder', '--name', 'n', '--scope', 'old', '--scope', 'read');
+  expect(made).toMatchObject({ code: 0 });
+  const [{ id }] = jsonLines(await keys('list', '--user', 'holder', '--json'));
+  const update = (...scopes: string[]) =>
+    keysCommand({ ...env, KEY_SCOPES: 'read write' }, ['update', id, ...scopes.flatMap((scope) => ['--scope', scope])]);
+  expect(await update('read', 'raed')).toEqual({
+    code: 2,
+    stdout: '',
+    stderr: expect.stringMatching(/^keys: --scope: Expected one of read, write\nusage: .*\n$/),
+  });
+  expect(jsonLines(await keys('show', id, '--json'))).toMatchObject([{ scopes: ['old', 'read'] }]);
+  expect(await update('old', 'write')).toMatchObject({ code: 0 });
+  expect(jsonLines(await keys('show', id, '--json'))).toMatchObject([{ scopes: ['old', 'write'] }]);
+});
+
 test('create refuses for an owner who is blocked', async () => {
   await keys('block', 'mallory');
   const { code, stdout, stderr } = await keys('create', '--user', 'mallory', '--name', 'n');

@@ -9,6 +9,7 @@ import { NO_CEILINGS } from '../../ground/rate-limit.ts';
 import { systemClock, systemRandom } from '../../ground/runtime.ts';
 import { createServerAddress } from '../../ground/server-address.ts';
 import { createAudience } from '../../keys/audience.ts';
+import { OPERATORS_SCOPES } from '../../keys/grants.ts';
 import { createKeyDomain } from '../../keys/index.ts';
 import { keyRequestFields } from '../../tools/key-fields.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../../users/identity.ts';
@@ -74,7 +75,7 @@ export const verb = command({
       const actor = { userId: user, actor: user, grantable: null, requestId: 'keys create', clientAddress: () => '' };
       if (await store.isBlocked(user, WAIT_MS_MAX))
         throw new CommandError('the owner is blocked, so the key would be refused: keys unblock');
-      const request = { ...input.value, rateLimit, quota, held: OWN_SCOPES };
+      const request = { ...input.value, rateLimit, quota, held: OPERATORS_SCOPES };
       const created = await domain.keys.create(actor, request, metadata);
       if (!created.ok) {
         const { error } = created;
@@ -90,9 +91,6 @@ export const verb = command({
     });
   },
 });
-
-/** Scopes that mean something to the server itself: an operator gives them whatever KEY_SCOPES says. */
-const OWN_SCOPES = ['introspect', 'delegate'];
 
 /** Returns whether output would be lost. For a descriptor closed at the start, the runtime opens the null device. */
 const isLost = ({ stdout: { fd } }: IoStreams) =>

@@ -4,6 +4,7 @@ import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
 import { createAdminStore, updateKey } from '../../doors/admin/index.ts';
 import { NO_CEILINGS } from '../../ground/rate-limit.ts';
+import { OPERATORS_SCOPES, unknownScopes } from '../../keys/grants.ts';
 import { keyRequestFields } from '../../tools/key-fields.ts';
 import { command } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
@@ -39,12 +40,11 @@ export const verb = command({
       const given = Object.entries({ name, scopes, expiresInDays }).filter(([, value]) => value !== undefined);
       const fit = parserOf(fields)(Object.fromEntries(given));
       if (!fit.ok) throw usageErrorOf(fit.error);
-      const updated = await updateKey(
-        createAdminStore(db),
-        id,
-        { ...changes, expiresInDays: orNull(days) },
-        byCommand(io),
-      );
+      const store = createAdminStore(db);
+      const held = (await store.find({ id })).flatMap((key) => key.scopes);
+      const issues = unknownScopes(keyCeilings.scopes, scopes ?? [], [...OPERATORS_SCOPES, ...held]);
+      if (issues.length > 0) throw usageErrorOf({ code: 'invalid_input', issues });
+      const updated = await updateKey(store, id, { ...changes, expiresInDays: orNull(days) }, byCommand(io));
       if (updated === null) throw new CommandError('there is no such key');
       io.say(updated.changed === null ? `${id} was so already` : `updated ${id}`);
     });
