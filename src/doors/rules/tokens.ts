@@ -87,7 +87,8 @@ export function createTokens(options: TokensOptions) {
     const [rule] = fitting;
     if (rule === undefined) return refused('no rule', { issuer, subject, rules: candidates.length });
     if (fitting.length > 1) return refused('several rules', { issuer, subject, rules: fitting.map(({ id }) => id) });
-    const found = { id: rule.id, hash: rule.hash, endsAtMs: exp * 1000, workload: { issuer, subject } };
+    const endsAtMs = Math.round(exp * 1000); // `exp` may have a fraction (RFC 7519 §2, NumericDate)
+    const found = { id: rule.id, hash: rule.hash, endsAtMs, workload: { issuer, subject } };
     return ok({ rule: found, source, keys: signed.value });
   }
 

@@ -31,6 +31,18 @@ test('jwt-bearer gives a child of the key, with all scopes that the rule gives, 
   });
 });
 
+test('a token may end within a millisecond: its end is rounded', async () => {
+  await using workload = await startWorkload();
+  const { app } = workload;
+  const exp = Math.floor(app.clock.nowMs() / 1000) + 100.12345;
+  const token = await workload.token({ exp });
+  const expiresAt = Math.round(exp * 1000);
+  expect((await app.call('whoami', {}, { 'x-api-key': token })).body).toMatchObject({ expiresAt });
+  const { status, body } = await bearerGrant(workload, token);
+  expect({ status, livesS: body.expires_in }).toEqual({ status: 200, livesS: 100 });
+  expect((await app.call('whoami', {}, { 'x-api-key': body.access_token })).body).toMatchObject({ expiresAt });
+});
+
 test.each<[string, Fields, number, string]>([
   ['scopes beyond those of the key', { scope: 'read admin openid' }, 200, 'read'],
   ['an empty scope', { scope: '' }, 400, 'invalid_scope'],
