@@ -59,7 +59,7 @@ export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
     const hash = userCodeHash(sha256, userCode);
     const found = hash === null ? null : await store.findAsked(hash, clock.nowMs(), person);
     if (hash === null || found === null || hasEnded(found.endsAtMs, clock)) return err(NOT_FOUND);
-    guesses.give(person, 1);
+    guesses.give(person);
     const request: DeviceRequest = JSON.parse(found.content); // written by device-request.ts
     return ok({ hash, request, expiresAt: found.endsAtMs });
   }

@@ -1,14 +1,14 @@
 // Counts events in sliding windows, in this process: wrong guesses of codes, and fetches of clients' documents.
 
 import { createLruCache } from '../../ground/cache.ts';
-import { type SlidingRate, TOKEN_BUCKETS_MAX, type TokenBuckets } from '../../ground/limits/rates.ts';
+import { type SlidingRate, TOKEN_BUCKETS_MAX } from '../../ground/limits/rates.ts';
 import type { Clock } from '../../ground/runtime.ts';
 
 /**
  * Creates sliding windows: each token comes back `inS` seconds after it was taken. A token bucket would allow twice
  * `most` in that time. Beyond `TOKEN_BUCKETS_MAX`, the least recently used are evicted, and start again full.
  */
-export function createSlidingBuckets({ most, inS }: SlidingRate, clock: Clock): TokenBuckets {
+export function createSlidingBuckets({ most, inS }: SlidingRate, clock: Clock) {
   /** When each taken token comes back (monotonic), the soonest first. */
   const buckets = createLruCache<readonly number[]>({ entries: TOKEN_BUCKETS_MAX });
 
@@ -17,23 +17,22 @@ export function createSlidingBuckets({ most, inS }: SlidingRate, clock: Clock): 
     return (buckets.get(who) ?? []).filter((backAtMs) => backAtMs > nowMs);
   }
 
-  function waitIn(out: readonly number[], count: number): number {
-    const awaited = out[out.length + count - most - 1];
+  function waitIn(out: readonly number[]): number {
+    const awaited = out[out.length - most];
     return awaited === undefined ? 0 : (awaited - clock.monotonicMs()) / 1000;
   }
 
   return {
-    take(who, count = 1) {
+    /** Takes a token and returns 0; or takes none, and returns the seconds until there is one. */
+    take(who: string): number {
       const out = outOf(who);
-      const seconds = waitIn(out, count);
-      const backAtMs = clock.monotonicMs() + inS * 1000;
-      if (seconds === 0) buckets.set(who, [...out, ...Array<number>(count).fill(backAtMs)]);
+      const seconds = waitIn(out);
+      if (seconds === 0) buckets.set(who, [...out, clock.monotonicMs() + inS * 1000]);
       return seconds;
     },
-    waitS: (who, count = 1) => waitIn(outOf(who), count),
-    give(who, count) {
-      const out = outOf(who);
-      buckets.set(who, out.slice(0, Math.max(0, out.length - count)));
-    },
+    /** Returns what `take` would return, but takes nothing. */
+    waitS: (who: string): number => waitIn(outOf(who)),
+    /** Returns the token that was taken last, which was not needed. */
+    give: (who: string): void => buckets.set(who, outOf(who).slice(0, -1)),
   };
 }
