@@ -85,12 +85,15 @@ async function readKeySet(bytes: Uint8Array): Promise<{ readonly set: string } |
     return { expected: 'public keys alone (RSA, EC or OKP), without private parts' };
   }
   const { importJWK } = await import('jose/key/import');
-  for (const key of keys) {
+  const signing = keys.filter(({ use }) => use !== 'enc'); // issuers also publish keys to encrypt with
+  for (const key of signing) {
     const isUsable = await importJWK(key as never, algorithmOf(key)).then(isLongEnough, () => false);
-    if (!isUsable) return { expected: 'keys that can verify a signature' };
+    if (!isUsable) return { expected: CAN_VERIFY };
   }
-  return { set: JSON.stringify({ keys }) };
+  return signing.length === 0 ? { expected: CAN_VERIFY } : { set: JSON.stringify({ keys }) };
 }
+
+const CAN_VERIFY = 'keys that can verify a signature';
 
 /** The least length of an RSA key (RFC 7518 §3.3): no signature by a shorter one is checked. */
 const RSA_BITS_MIN = 2048;

@@ -28,6 +28,9 @@ async function rsaKeyOf(modulusLength: number) {
   return { kty, n, e };
 }
 
+/** As Keycloak publishes one beside those that it signs with. */
+const ENCRYPTING = { ...(await rsaKeyOf(2048)), use: 'enc', alg: 'RSA-OAEP', kid: 'enc' };
+
 async function listed(workload: Workload) {
   return jsonLines(await keysCommand(envOf(workload), ['rule', 'list', '--json']));
 }
@@ -129,6 +132,8 @@ describe('keys rule add', () => {
     ['a key that is too short', async () => ({ keys: [await rsaKeyOf(1024)] }), false],
     ['a key of the least length', async () => ({ keys: [await rsaKeyOf(2048)] }), true],
     ['a key that is none', async () => ({ keys: [{ kty: 'RSA' }] }), false],
+    ['a key to encrypt with beside one', async () => ({ keys: [ENCRYPTING, (await createKey('ES256')).jwk] }), true],
+    ['a key to encrypt with alone', async () => ({ keys: [ENCRYPTING] }), false],
     ['no set', async () => [], false],
   ])('--jwks with %s', async (_, made, isTaken) => {
     await using workload = await startWorkload();
