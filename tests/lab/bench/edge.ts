@@ -1,5 +1,5 @@
-// `bun tests/lab/bench/edge.ts`: what one key, poll, read and flush cost, on a file and on a real sqld. They say how many servers
-// one database can carry.
+// `bun tests/lab/bench/edge.ts`: what one key, poll, read and flush cost, on a file and on a real sqld: how many servers one
+// database can carry.
 
 import { statSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
