@@ -18,7 +18,7 @@ export const STATES = {
 /**
  * Draws the row of a key. `ask(kind)` begins a change; null if none is possible. `toggle` opens and closes the row; an
  * open one has a panel below. While `isAsked`, a question in the row has the only buttons. `own` has what else may be
- * done (keys/key-panel.js), or is null. `whose` names the owner, if the list has several. `below` goes into the row.
+ * done (doors/page/key-panel.js), or is null. `whose` names the owner, if the list has several. `below` goes into the row.
  */
 export function keyRow(key, { ask, isOpen, isAsked, toggle, own, whose }, below) {
   const { id, name, state } = key;

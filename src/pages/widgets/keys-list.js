@@ -13,9 +13,10 @@ const REFRESH_MS = 60_000; // words like "5 minutes ago" grow old
 /**
  * Creates the list of keys. If `callTool` is null, nothing can be changed. `source` is the tool that lists, and its
  * arguments. `title` says whose keys these are, `hints` what to do if there are none. `own({ replace, count })` returns
- * what else may be done with a key (keys/key-panel.js). `hashOf(text)` resolves with the SHA-256 of a whole key, so that the
- * search finds it; if undefined, it doesn't. Further options: the first `order`, `none` (the heading if there are no
- * keys), `took(output, isFirst)` (takes each page), `counted(count, isWhole)` and `moreWords` (words below the list).
+ * what else may be done with a key (doors/page/key-panel.js). `hashOf(text)` resolves with the SHA-256 of a whole key, so
+ * that the search finds it; if undefined, it doesn't. Further options: the first `order`, `none` (the heading if there
+ * are no keys), `took(output, isFirst)` (takes each page), `counted(count, isWhole)` and `moreWords` (words below the
+ * list).
  */
 export function keysList(options) {
   const list = {
