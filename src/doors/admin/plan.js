@@ -74,19 +74,19 @@ export function differences(before, now) {
 const dataField = (id, metadata) => html`<div class="field">
   <label for="data-${id}">Data</label>
   <textarea id="data-${id}" name="data" rows="3" spellcheck="false" autocomplete="off" placeholder="plan=pro"
-    aria-describedby="data-hint-${id}">${metadata && Object.entries(metadata).map((pair) => `${pair.join('=')}\n`)}</textarea>
+    aria-describedby="data-hint-${id}">${Object.entries(metadata ?? {}).map((pair) => `${lineOf(pair)}\n`)}</textarea>
   <p id="data-hint-${id}" class="hint">Your own, a line each: plan=pro. Whoever has a key can read it.</p>
 </div>`;
 
-/** Returns the data in a typed text; null if it is empty, a sentence if a line has no name. */
-function dataIn(text) {
+const lineOf = (pair) => pair.join('=');
+
+/** Returns the data in a typed text; null if it is empty, a sentence if a line has no name. A line of `before` is kept. */
+function dataIn(text, before) {
+  const kept = new Map(Object.entries(before ?? {}).map((pair) => [lineOf(pair), pair]));
   const lines = text.split(/\r?\n/).filter((line) => line.trim() !== '');
   if (lines.some((line) => !/^\s*[^=\s]+\s*=/.test(line)))
     return 'Data needs a name and a value in each line: plan=pro.';
-  const pairs = lines.map((line) => [
-    line.slice(0, line.indexOf('=')).trim(),
-    line.slice(line.indexOf('=') + 1).trim(),
-  ]);
+  const pairs = lines.map((line) => kept.get(line) ?? line.split(/=(.*)/s, 2).map((part) => part.trim()));
   return pairs.length === 0 ? null : Object.fromEntries(pairs);
 }
 
@@ -111,7 +111,7 @@ export const planEdit = (owner) => ({
     const before = { rateLimit: limit, quota: quotaOnly(quota), keysMax, metadata };
     function read(typed) {
       const { rateLimit = null, quota: wanted = null } = given.limitsIn(typed);
-      const data = dataIn(typed.get('data'));
+      const data = dataIn(typed.get('data'), metadata);
       if (typeof data === 'string') return data;
       const most = typed.get('keys-max');
       return touched(before, { rateLimit, quota: wanted, keysMax: most === '' ? null : Number(most), metadata: data });
@@ -136,7 +136,7 @@ export const keyEdit = {
     const before = { name, scopes: scopes.toSorted(), rateLimit: limit, quota: quotaOnly(quota), metadata };
     function read(typed) {
       const { name: wanted, scopes: left, expiresInDays, rateLimit = null, quota: most = null } = given.keyIn(typed);
-      const data = dataIn(typed.get('data'));
+      const data = dataIn(typed.get('data'), metadata);
       if (typeof data === 'string') return data;
       const now = { name: wanted, scopes: left.toSorted(), expiresInDays, rateLimit, quota: most, metadata: data };
       return touched(before, now);

@@ -64,7 +64,8 @@ describeInBrowser('an admin without keys', (browser) => {
     await using app = await appForBrowser({ env: ADMIN });
     await app.createKey('acme', { name: 'production' });
     const set = async (more: object) => app.call('admin_update_owner', { owner: 'acme', ...more }, await asAdmin(app));
-    await set({ quota: '3/day', metadata: { plan: 'pro' } });
+    const note = ' for = us '; // as it was set by a command
+    await set({ quota: '3/day', metadata: { plan: 'pro', note } });
     await withKeysPage(browser(), app, await link(app), async ({ page }) => {
       const sent: unknown[] = [];
       page.on('request', (request) => {
@@ -76,9 +77,12 @@ describeInBrowser('an admin without keys', (browser) => {
       const buttons = page.getByRole('region', { name: 'Owner acme' }).getByRole('button');
       expect(await buttons.allTextContents()).toEqual(['← Owners', 'Save', 'Cancel']);
       await page.getByLabel('Quota', { exact: true }).fill('50');
-      await set({ metadata: { plan: 'gold' }, keysMax: 5 });
+      await set({ metadata: { plan: 'gold', note }, keysMax: 5 });
       await press(page, 'Save');
-      await page.getByRole('alert').getByText('Data: was plan=pro, is plan=gold').waitFor();
+      await page
+        .getByRole('alert')
+        .getByText(/Data: was .*plan=pro, is .*plan=gold/)
+        .waitFor();
       expect(sent).toEqual([]);
       await press(page, 'Save');
       await page.getByText('0 of 50 a day').waitFor();
@@ -92,13 +96,13 @@ describeInBrowser('an admin without keys', (browser) => {
       await page.getByLabel('Data').fill('no name here');
       await press(page, 'Save');
       await page.getByRole('alert').getByText('Data needs a name').waitFor();
-      await page.getByLabel('Data').fill('plan = a = b\n\nsince=2026');
+      await page.getByLabel('Data').fill(`plan = a = b\n\nnote=${note}\nsince=2026`);
       await page.getByLabel('Quota', { exact: true }).fill('');
       await press(page, 'Save');
-      await page.getByText('plan=a = b, since=2026').waitFor();
+      await page.getByText(/plan=a = b, since=2026/).waitFor();
     });
     const { body } = await set({});
-    expect(body).toMatchObject({ quota: null, keysMax: 5, metadata: { plan: 'a = b', since: '2026' } });
+    expect(body).toMatchObject({ quota: null, keysMax: 5, metadata: { plan: 'a = b', note, since: '2026' } });
   });
 
   test('blocks and unblocks an owner and revokes all keys, after a question that says what stays', async () => {
