@@ -43,11 +43,16 @@ const SECRET_BYTES = 32;
 
 /** Returns the rule, which may have been there. Its error is a sentence for the operator. */
 export async function addRule(request: RuleRequest, options: AddingOptions): Promise<Result<AddedRule, string>> {
-  const { store, settings, clock, random, sha256, origin } = options;
+  const { store, settings, clock, random, sha256, origin, warn } = options;
   const { keySet, ...asked } = request;
   const nowMs = clock.nowMs();
   const [key, rules] = await Promise.all([store.keyOf(asked.keyId, nowMs), store.list(nowMs)]);
-  const added = (id: string) => ok({ id, owner: key?.owner ?? null, audiences: settings.audiencesOf(asked, key) });
+  function added(id: string) {
+    const missing = asked.scopes?.filter((scope) => !key?.scopes.includes(scope)) ?? [];
+    if (missing.length > 0)
+      warn(`the key lacks scopes that the rule names, so no token gets them: ${missing.join(' ')}`);
+    return ok({ id, owner: key?.owner ?? null, audiences: settings.audiencesOf(asked, key) });
+  }
   const same = rules.find((rule) => isSame(rule, asked));
   if (same !== undefined) {
     if (keySet === undefined || keySet === same.keySet) return added(same.id);

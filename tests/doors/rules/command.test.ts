@@ -96,6 +96,14 @@ describe('keys rule add', () => {
     expect(await listed(workload)).toHaveLength(2);
   });
 
+  test('scopes that the key lacks are a warning', async () => {
+    await using workload = await startWorkload();
+    const added = await add(workload, '--subject', 'a', '--scope', 'read', '--scope', 'raed');
+    expect(added).toMatchObject({ code: 0, stderr: expect.stringContaining('so no token gets them: raed') });
+    const { stderr } = await add(workload, '--subject', 'b', '--scope', 'read');
+    expect(stderr).not.toContain('lacks');
+  });
+
   test('metadata of another issuer refuses, and one that is away is a warning', async () => {
     await using workload = await startWorkload();
     const { issuer } = workload;
