@@ -14,7 +14,8 @@ import { expectRevokedInTime, VERIFY_RECIPES } from './revocation.ts';
 
 setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
-const LAG_MAX_MS = 1000;
+/** More than the default, which a machine that does other things too may not keep. */
+const LAG_MAX_MS = 2500;
 
 const backends = (keys: ServerProcess, service: EchoService): Backends => ({
   '127.0.0.1:3000': keys.url,
