@@ -74,6 +74,19 @@ BEGIN
   INSERT INTO changes (key_hash) VALUES ('rules');
 END;
 
+-- REPLACE deletes without a word, and inserts.
+CREATE TRIGGER issuers_added AFTER INSERT ON issuers
+BEGIN
+  INSERT INTO changes (key_hash) SELECT hash FROM rules WHERE issuer = new.issuer;
+  INSERT INTO changes (key_hash) VALUES ('rules');
+END;
+
+CREATE TRIGGER issuers_removed AFTER DELETE ON issuers
+BEGIN
+  INSERT INTO changes (key_hash) SELECT hash FROM rules WHERE issuer = old.issuer;
+  INSERT INTO changes (key_hash) VALUES ('rules');
+END;
+
 -- What changes a key changes its rules.
 CREATE TRIGGER rules_of_key_changed AFTER UPDATE ON api_keys
 WHEN (old.id, old.user_id, old.name, old.key_hash, old.scopes, old.active, old.expires_at_ms, old.second_hash,

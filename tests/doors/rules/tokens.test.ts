@@ -334,3 +334,27 @@ test('a key set that is given anew counts within the bound', async () => {
   app.clock.advance(1000);
   expect(await workload.use(token)).toBe(200);
 });
+
+test.each([
+  // Both are of keys that the issuer does not publish.
+  ['REPLACE', (issuer: string, unknown: string) => `REPLACE INTO issuers VALUES ('${issuer}', '${unknown}')`, 'issuer'],
+  ['DELETE', (issuer: string) => `DELETE FROM issuers WHERE issuer = '${issuer}'`, 'given'],
+] as const)('a key set that a shell changes by %s counts within the bound', async (_, sql, signedBy) => {
+  await using workload = await startWorkload({ store: 'embedded' });
+  const { app, issuer } = workload;
+  const other = await createKey('ES256', 'first');
+  const unknown = JSON.stringify({ keys: [other.jwk] });
+  if (signedBy === 'given') {
+    const file = `${app.folder}/jwks.json`;
+    await Bun.write(file, unknown);
+    await workload.addRule('--jwks', file);
+    app.clock.advance(1000);
+  }
+  const token = await workload.token({}, signedBy === 'given' ? { key: other } : {});
+  expect(await workload.use(token)).toBe(200);
+  const shell = openDatabase(`file:${app.folder}/keys.db`);
+  await shell.execute(sql(issuer.url, unknown));
+  shell.close();
+  app.clock.advance(1000);
+  expect(await workload.use(token)).toBe(401);
+});
