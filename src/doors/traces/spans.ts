@@ -70,6 +70,12 @@ export function createSpans({ basePath, identify, settings, clock, random, add }
     return chain(identify(caller), (identity) => (isGood(identity) ? put(identity) : undefined));
   }
 
+  /** Begins the span of a service's question, which no tool passes on. */
+  function beginAsked(context: RequestContext): CallSpan | undefined {
+    const begun = tracer.begin(headerTrace(context.headers));
+    return begun && { begun, address: context.clientAddress() };
+  }
+
   /** Returns the span of a call that has ended, unless no good credential was found. */
   function spanOf(call: AnyCall): CallSpan | undefined {
     const span = SpanTrace.spanOf(call.caller);
@@ -99,12 +105,11 @@ export function createSpans({ basePath, identify, settings, clock, random, add }
       const isAsked = askedPaths.includes(route);
       if (!isAsked && !route?.startsWith(toolsPath)) return NOTHING;
       const startedMs = clock.monotonicMs();
-      const address = isAsked ? context.clientAddress() : undefined;
+      const asked = isAsked ? beginAsked(context) : undefined;
       return (response) => {
         const call = context.call as AnyCall | undefined; // which each of these routes makes
         if (call === undefined) return;
-        const asked = isAsked && isAdmitted(call) ? tracer.begin(headerTrace(context.headers)) : undefined;
-        const span = asked === undefined ? spanOf(call) : { begun: asked, address };
+        const span = asked === undefined || !isAdmitted(call) ? spanOf(call) : asked;
         if (span !== undefined) tracer.end(span.begun, startedMs, ofHttp(toolsPath, span, context, call, response));
       };
     },

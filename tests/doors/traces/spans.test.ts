@@ -216,7 +216,12 @@ describe('by default', () => {
     expect(await sent(app, collector, 4)).toMatchObject([
       {
         name: 'GET /verify',
-        attributes: { 'http.response.status_code': '200', 'mcp_keys.cost': '3', 'url.path': '/verify' },
+        attributes: {
+          'http.response.status_code': '200',
+          'mcp_keys.cost': '3',
+          'url.path': '/verify',
+          'client.address': '127.0.0.1',
+        },
       },
       { name: 'HTTP /verify', attributes: { 'http.request.method': '_OTHER' } },
       {
