@@ -180,12 +180,10 @@ function schemaAt(schema: Schema, [key, ...rest]: readonly string[]): Schema | u
   return inside && schemaAt(inside, rest);
 }
 
-/** Returns the schema at the end of a pipe, which checks what the others have made of the input. */
+/** Returns the last schema of a pipe, which checks what those before have made of the input. */
 function lastShapeOf(schema: Schema): Schema | undefined {
-  const last: unknown = 'pipe' in schema ? (schema.pipe as readonly unknown[]).at(-1) : undefined;
-  return last !== schema && isObject(last) && last.kind === 'schema' && last.type !== 'unknown'
-    ? (last as unknown as Schema)
-    : undefined;
+  const parts = 'pipe' in schema ? (schema.pipe as readonly unknown[]) : [];
+  return parts.findLast((part): part is Schema => isObject(part) && part.kind === 'schema');
 }
 
 /** Redacts keys in an issue. The name of a record's field, or a tool's message, may quote the input. */

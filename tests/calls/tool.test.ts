@@ -390,6 +390,18 @@ describe('its schemas', () => {
       'lines.0',
       'Unknown field; the fields are b',
     ],
+    [
+      'one within what text may become, however it is checked after',
+      value(
+        v.pipe(
+          v.pipe(v.unknown(), v.transform(Object), part),
+          v.check(({ b }) => b === ''),
+        ),
+      ),
+      { value: { b: '', odd: 1 } },
+      'value',
+      'Unknown field; the fields are b',
+    ],
     ['but not among alternatives', within, { either: { b: '', odd: 1 } }, 'either', 'Unknown field'],
     ['nor with alternatives', byId, { by: 'id', id: 'x', odd: 1 }, '', 'Unknown field'],
     ['a format', value(v.pipe(v.number(), v.integer())), { value: 1.5 }, 'value', 'Expected integer'],
