@@ -27,7 +27,7 @@ export const EXPECTED: readonly Expected[] = [
   },
   {
     change: 'a limit may be text, as 5000/day',
-    looks: /\.(?:rateLimit|quota)(?:\.anyOf\[\])?(?:\.\w+|, order|\.anyOf)?\n|[Ff]or example "?\d+\//,
+    looks: /\.(?:rateLimit|quota)(?:\.anyOf\[\])?(?:\.\w+|, order|\.anyOf)?\n|[Ff]or example "?\d+\/|or text like/,
   },
   {
     change: 'admin_list_keys finds keys by id, fingerprint, children and choice',
@@ -42,4 +42,11 @@ export const EXPECTED: readonly Expected[] = [
   },
   { change: 'a client’s id has its name in it', looks: /body\.client_id\n/ },
   { change: 'the members of /token, in another order', looks: /\/token, 200: body, order/ },
+  { change: 'a problem may say that it is of the owner', looks: /Problem\.properties\.of\.enum/ },
+  {
+    change: 'the metadata names jwt-bearer, and has its members in another order',
+    looks: /oauth-authorization-server, \d+: body(?:, order|\.grant_types_supported)/,
+  },
+  { change: '/changes answers at once: wait_ms is a field like any other', looks: /\/changes, 400 → 200: status/ },
+  { change: 'what is wrong with a body is said before who may send it', looks: /\/authorize, 401 → 400: status/ },
 ];
