@@ -50,7 +50,7 @@ const ENDINGS: Readonly<Record<string, Ending>> = {
     return endsAtMs;
   },
   'by possession': ({ url, parent }) =>
-    fetch(`${url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: parent.key }) }),
+    served(() => fetch(`${url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: parent.key }) })),
   'by command': ({ keys, parent }) => keys('revoke', parent.id, '--yes'),
   'by database shell': ({ shell, parent }) => shell(`UPDATE api_keys SET active = 0 WHERE id = '${parent.id}'`),
   'the child alone': ({ call, child }) => call('revoke_api_key', { keyId: child.id }),
