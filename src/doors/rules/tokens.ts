@@ -13,6 +13,7 @@ import { IssuerOutage, issuerOutageIn, type JwtKeys, type VerificationKeys } fro
 import type { Log } from '../../watch/log.ts';
 import { candidatesOf, EARLY_CHECKS, isFit, type ParsedToken, parseToken } from './checks.ts';
 import type { KeySets } from './key-sets.ts';
+import { fitsSubject } from './rule.ts';
 import type { RuleSet, RuleSets } from './rule-sets.ts';
 import { NoPlace, type Signatures } from './signatures.ts';
 import type { StoredRule } from './store.ts';
@@ -83,7 +84,8 @@ export function createTokens(options: TokensOptions) {
     const source = keySets.of(candidates[0] as StoredRule); // there is one, and all of an issuer have the same
     const signed = await signatures.verify(token, source, caller).catch(outage);
     if (!signed.ok) return err(problemOf(signed.error, issuer, caller));
-    const fitting = candidates.filter((rule) => isFit(rule, parsed, defaultAudiences(rule.resource)));
+    const ofSubject = candidates.filter((rule) => fitsSubject(rule.subject, subject)); // few of a thousand
+    const fitting = ofSubject.filter((rule) => isFit(rule, parsed, defaultAudiences(rule.resource)));
     const [rule] = fitting;
     if (rule === undefined) return refused('no rule', { issuer, subject, rules: candidates.length });
     if (fitting.length > 1) return refused('several rules', { issuer, subject, rules: fitting.map(({ id }) => id) });
