@@ -106,9 +106,9 @@ const DAYS = 31;
  * same text all day: SQLite compiles it once.
  */
 const usesByDay = memoize((firstDay: string): Statement['sql'] => {
-  const { columns, join } = selectedDays(Number(firstDay), DAYS);
+  const { columns, join, isUsed } = selectedDays(Number(firstDay), DAYS);
   const sums = columns.map((column) => `sum(${column})`);
-  return `SELECT 'key' AS of, k.id AS holder, json_array(${columns}) AS days
+  return `SELECT 'key' AS of, k.id AS holder, iif(${isUsed}, json_array(${columns}), '[]') AS days
 FROM json_each(?1) i CROSS JOIN api_keys k ${join('k.row')} WHERE k.id = i.value
 UNION ALL SELECT 'keys', n.value, (SELECT json_array(${sums}) FROM api_keys k ${join('k.row')} WHERE k.user_id = n.value)
 FROM json_each(?2) n

@@ -37,6 +37,8 @@ interface SelectedDays {
   readonly columns: readonly string[];
   /** Joins the months of the holder with this row: one row for each. */
   join(row: string): string;
+  /** The condition that there is any of these months. */
+  readonly isUsed: string;
 }
 
 export function selectedDays(first: number, count: number): SelectedDays {
@@ -44,6 +46,7 @@ export function selectedDays(first: number, count: number): SelectedDays {
   const months = [...new Set(days.map(({ month }) => month))];
   return {
     columns: days.map((day) => `m${day.month}.${columnOf(day)}`),
+    isUsed: months.map((at) => `m${at}.row IS NOT NULL`).join(' OR '),
     join: (row) =>
       months.map((at) => `LEFT JOIN key_months m${at} ON m${at}.row = ${row} AND m${at}.month = ${at}`).join('\n'),
   };
