@@ -8,6 +8,8 @@ import { given } from './given.js';
 const MEANINGS = { owner: 'Owner, exactly', key: 'Key id or fingerprint', whole: 'A whole key' };
 /** A key of this server, also within other text, as in a header. */
 const KEY = /[a-z0-9]{2,12}_(?:live|test)_[0-9a-f]{64}/;
+/** Most of such a key: whoever cuts one off must not send it as a name. */
+const PART = /[a-z0-9]{2,12}_(?:live|test)_[0-9a-f]{24}/;
 const OWNER_CHARS_MAX = 255;
 const FINGERPRINT_DIGITS = 12;
 const NONE = 'No key of any owner.';
@@ -42,6 +44,7 @@ export function operatorSearch({ open }) {
     const [key] = KEY.exec(text) ?? [];
     if (text === '') return say('');
     if (key !== undefined || search.meaning === 'whole') return findWhole(key ?? text);
+    if (PART.test(text)) return say('This is a part of a key, and was not sent. Paste the whole key.');
     if (search.meaning === 'key') {
       const hex = text.toLowerCase();
       if (/^[0-9a-f]{32}$/.test(hex)) return findBy({ keyId: hex });
@@ -55,7 +58,7 @@ export function operatorSearch({ open }) {
   /** Takes the text of the field, which keeps no key, whatever else is being looked for. */
   function findBusily(field) {
     const { value } = field;
-    if (search.meaning === 'whole' || KEY.test(value)) field.value = '';
+    if (search.meaning === 'whole' || PART.test(value)) field.value = '';
     return busily('find', async () => find(value));
   }
   /** Takes a key of this server out of the field as soon as it is there. */

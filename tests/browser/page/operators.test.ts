@@ -372,13 +372,19 @@ describeInBrowser('the search of the operators', (browser) => {
         await said(page, 'No key of any owner.');
         expect(await field.inputValue()).toBe('');
       }
+      const cut = key.slice(0, -1);
+      for (const meaning of ['Owner, exactly', 'Key id or fingerprint']) {
+        await find(page, meaning, cut);
+        await said(page, 'This is a part of a key, and was not sent. Paste the whole key.');
+        expect(await field.inputValue()).toBe('');
+      }
       await find(page, 'A whole key', 'an email@example.com and spaces');
       await said(page, 'No key of any owner.');
       await find(page, 'Key id or fingerprint', foreign);
       await said(page, 'An id has 32 hex digits, and a fingerprint 12.');
       await find(page, 'Owner, exactly', 'x'.repeat(100_000));
       await said(page, 'An owner has at most 255 characters.');
-      const secrets = [key, child.key, foreign, ...unknown, 'email@example.com', 'x'.repeat(300)];
+      const secrets = [cut, child.key, foreign, ...unknown, 'email@example.com', 'x'.repeat(300)];
       expect(sent.filter((text) => secrets.some((secret) => text.includes(secret)))).toEqual([]);
     });
   });
