@@ -1,5 +1,5 @@
-// What routes for OAuth clients share: parameters, and errors by name (RFC 6749 §5.2). A client
-// reads one sentence for each error, whatever the reason; the log has the reason.
+// What routes for OAuth clients share: parameters, and errors by name (RFC 6749 §5.2). A client reads one sentence for each
+// error, whatever the reason; the log has the reason.
 
 import type { Problem } from '../ground/problem.ts';
 import { err, type Result } from '../ground/result.ts';

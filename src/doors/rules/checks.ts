@@ -34,7 +34,10 @@ const COMPACT_JWS = /^([\w-]+)\.([\w-]+)\.[\w-]+$/;
 
 const TOKEN_CHARS_MAX = 16 * 1024;
 
-/** Parses a JWT in compact form (RFC 7515 §7.1). Returns header and payload; null: the text isn't of this form, too long, or has a member twice, at any depth. */
+/**
+ * Parses a JWT in compact form (RFC 7515 §7.1). Returns header and payload; null: the text isn't of this form, too long,
+ * or has a member twice, at any depth.
+ */
 export function parseToken(text: string): ParsedToken | null {
   if (text.length > TOKEN_CHARS_MAX) return null;
   const [, first = '', second = ''] = COMPACT_JWS.exec(text) ?? [];

@@ -73,9 +73,9 @@ type Delegate = (
 ) => ReturnType<Redeem>;
 
 /**
- * Returns the grant type `jwt-bearer` (RFC 7523 §2.1): a workload whose token a rule lets in gets a child of the rule's key.
- * It is for programs that want a token response; others send their token itself. Clients ask for all scopes that they read in the metadata, so what isn't
- * held is left out.
+ * Returns the grant type `jwt-bearer` (RFC 7523 §2.1): a workload whose token a rule lets in gets a child of the rule's
+ * key. It is for programs that want a token response; others send their token itself. Clients ask for all scopes that
+ * they read in the metadata, so what isn't held is left out.
  */
 export function workloadGrants(delegate: Delegate): GrantTypes {
   const redeem: Redeem = async (form, caller) => {

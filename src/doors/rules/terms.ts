@@ -74,7 +74,10 @@ const KEYS_MAX = 50;
 const PRIVATE = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k', 'priv'];
 const KEY_TYPES: readonly unknown[] = ['RSA', 'EC', 'OKP'];
 
-/** Reads a key set (RFC 7517 §5). Returns it as it is stored, or what was expected. Keys that can't be used at all are refused now, not later. */
+/**
+ * Reads a key set (RFC 7517 §5). Returns it as it is stored, or what was expected. Keys that can't be used at all are
+ * refused now, not later.
+ */
 async function readKeySet(bytes: Uint8Array): Promise<{ readonly set: string } | { readonly expected: string }> {
   if (bytes.length > KEY_SET_BYTES_MAX) return { expected: `a key set of at most ${KEY_SET_BYTES_MAX / 1024} KiB` };
   const keys = strictObject(bytes)?.keys;
