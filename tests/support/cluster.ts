@@ -1,7 +1,9 @@
 // Several real servers on one database, and callers of them.
 
 import { callOver } from './client.ts';
+import { openDatabase } from './database-client.ts';
 import { diskFolder, temporaryFolder } from './folder.ts';
+import { keysCommand } from './keys-command.ts';
 import { LOOP_MONITOR } from './loop-pauses.ts';
 import { type Runtime, type ServerProcess, startServer, USUAL_RUNTIME } from './server-process.ts';
 import type { Sqld } from './sqld.ts';
@@ -53,6 +55,22 @@ export async function startCluster(
     async [Symbol.asyncDispose]() {
       await Promise.all(servers.map((server) => server.kill()));
       await sqld?.stop();
+    },
+  };
+}
+
+/** What an operator does beside the servers: commands, whose output is returned, and SQL in a shell. */
+export function operatorOf({ database }: Cluster) {
+  return {
+    async keys(...args: string[]): Promise<string> {
+      const { code, stdout, stderr } = await keysCommand(database, args);
+      if (code !== 0) throw new Error(`keys ${args.join(' ')}: ${stderr}`);
+      return stdout.trim();
+    },
+    async shell(sql: string): Promise<void> {
+      const db = openDatabase(database.DATABASE_URL ?? '');
+      await db.execute(sql);
+      db.close();
     },
   };
 }

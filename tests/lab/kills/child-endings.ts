@@ -3,9 +3,7 @@
 
 import { exchange } from '../../support/children.ts';
 import { userHeaders } from '../../support/client.ts';
-import { type Cluster, callServer, served, useKey } from '../../support/cluster.ts';
-import { openDatabase } from '../../support/database-client.ts';
-import { keysCommand } from '../../support/keys-command.ts';
+import { type Cluster, callServer, operatorOf, served, useKey } from '../../support/cluster.ts';
 import type { TestResponse } from '../../support/test-app.ts';
 
 const USE_EVERY_MS = 10;
@@ -27,7 +25,7 @@ interface Pair {
   readonly owner: string;
   readonly url: string;
   call(tool: string, input: object): Promise<TestResponse>;
-  keys(...args: string[]): Promise<void>;
+  keys(...args: string[]): Promise<string>;
   shell(sql: string): Promise<void>;
 }
 
@@ -94,7 +92,7 @@ async function ended(cluster: Cluster, round: number, how: string, end: Ending):
   return { how, lastSuccessMs: Math.max(...(await Promise.all(used))) - endedAtMs, odd };
 }
 
-async function makePair({ database }: Cluster, makeAt: string, endAt: string, owner: string, how: string) {
+async function makePair(cluster: Cluster, makeAt: string, endAt: string, owner: string, how: string) {
   const headers = await userHeaders(owner);
   const wanted = {
     name: 'parent',
@@ -110,14 +108,6 @@ async function makePair({ database }: Cluster, makeAt: string, endAt: string, ow
     owner,
     url: endAt,
     call: (tool: string, input: object) => served(() => callServer({ url: endAt }, tool, input, headers)),
-    async keys(...args: string[]) {
-      const { code, stderr } = await keysCommand(database, args);
-      if (code !== 0) throw new Error(`keys ${args.join(' ')}: ${stderr}`);
-    },
-    async shell(sql: string) {
-      const db = openDatabase(database.DATABASE_URL ?? '');
-      await db.execute(sql);
-      db.close();
-    },
+    ...operatorOf(cluster),
   };
 }

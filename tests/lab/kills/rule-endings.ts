@@ -4,11 +4,9 @@
 import { join } from 'node:path';
 import { exchange } from '../../support/children.ts';
 import { userHeaders } from '../../support/client.ts';
-import { type Cluster, callServer, served, useKey } from '../../support/cluster.ts';
-import { openDatabase } from '../../support/database-client.ts';
+import { type Cluster, callServer, operatorOf, served, useKey } from '../../support/cluster.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { createIssuer, createKey, type Issuer } from '../../support/issuer.ts';
-import { keysCommand } from '../../support/keys-command.ts';
 import { call, post } from '../../support/mcp.ts';
 import { leaseOf, type Service } from '../../support/service.ts';
 
@@ -155,7 +153,7 @@ async function childFor(server: { readonly url: string }, token: string): Promis
 }
 
 async function make(
-  { database }: Cluster,
+  cluster: Cluster,
   { maker, ender }: { readonly maker: { readonly url: string }; readonly ender: { readonly url: string } },
   issuer: Issuer,
   subject: string,
@@ -165,22 +163,13 @@ async function make(
   const headers = await userHeaders(owner);
   const wanted = { name: 'k', scopes: ['read'], ...(expires && { expiresInDays: LEFT_MS / 86_400_000 }) };
   const { body: key } = await served(() => callServer(maker, 'create_api_key', wanted, headers));
-  async function keys(...args: string[]): Promise<string> {
-    const { code, stdout, stderr } = await keysCommand(database, args);
-    if (code !== 0) throw new Error(`keys ${args.join(' ')}: ${stderr}`);
-    return stdout.trim();
-  }
+  const operator = operatorOf(cluster);
   return {
+    ...operator,
     key,
     owner,
     issuer,
-    ruleId: await keys('rule', 'add', key.id, ...termsOf(issuer, subject)),
-    keys,
+    ruleId: await operator.keys('rule', 'add', key.id, ...termsOf(issuer, subject)),
     tool: (name) => served(() => callServer(ender, name, { keyId: key.id }, headers)),
-    async shell(sql) {
-      const db = openDatabase(database.DATABASE_URL ?? '');
-      await db.execute(sql);
-      db.close();
-    },
   };
 }
