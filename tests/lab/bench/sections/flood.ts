@@ -1,7 +1,7 @@
 // Floods of keys that don't work, from one address, and what callers with a valid key keep beside them.
 
 import { buildDatabase } from '../database.ts';
-import { malformedKeys, responseTo, restGetData, unknownKeys } from '../loads.ts';
+import { type Load, malformedKeys, responseTo, restGetData, unknownKeys } from '../loads.ts';
 import { measure, median, perSecond, ratio } from '../measure.ts';
 import { startBare, startOurs } from '../ours.ts';
 import type { Plan } from '../plan.ts';
@@ -22,7 +22,7 @@ export const flood: Section = async (plan) => {
     },
     plan,
   );
-  const share = await shareKept(ours, keys[0] ?? '', plan);
+  const share = await shareKept(ours, keys[0] ?? '', unknownKeys, plan);
   const { malformed, unknown, bareStill, bareVaried } = measured;
   return {
     rows: [
@@ -38,13 +38,13 @@ export const flood: Section = async (plan) => {
   };
 };
 
-/** Throughput of valid callers beside a flood, as a share of theirs beside as many other valid callers. */
-async function shareKept(server: Process, key: string, { rounds, roundS }: Plan): Promise<number> {
+/** Throughput of callers with a key beside a flood, as a share of theirs beside as many other such callers. */
+export async function shareKept(server: Process, key: string, flood: Load, { rounds, roundS }: Plan): Promise<number> {
   const valid = restGetData(key);
   const shares: number[] = [];
   for (let round = 0; round < rounds; round += 1) {
     const [amongValid] = await Promise.all([drive(server, valid, roundS), drive(server, valid, roundS)]);
-    const [besideFlood] = await Promise.all([drive(server, valid, roundS), drive(server, unknownKeys, roundS)]);
+    const [besideFlood] = await Promise.all([drive(server, valid, roundS), drive(server, flood, roundS)]);
     server.emptyLog();
     if (besideFlood.refused > 0) throw new Error(`${besideFlood.refused} valid calls were refused beside a flood`);
     shares.push(besideFlood.perSecond / amongValid.perSecond);
