@@ -80,7 +80,8 @@ export function createExporter({ settings, instance, clock, random, log }: Expor
   async function send({ body, count }: Batch): Promise<void> {
     const startedMs = clock.monotonicMs();
     for (let retries = 0; ; retries += 1) {
-      const outcome = await post(body);
+      const leftMs = RETRY_MS_MAX - (clock.monotonicMs() - startedMs);
+      const outcome = await post(body, retries === 0 ? settings.timeoutMs : Math.min(settings.timeoutMs, leftMs));
       if ('rejected' in outcome) return drops.add(Math.min(outcome.rejected, count), 'the receiver refused some');
       const pauseMs = outcome.retryAfterMs ?? pauseAfter(retries);
       const isLate = clock.monotonicMs() - startedMs + pauseMs > RETRY_MS_MAX;
@@ -129,12 +130,12 @@ export function createExporter({ settings, instance, clock, random, log }: Expor
 }
 
 /** Creates the function that sends a batch once. It never rejects. */
-function createPost({ url, headers: given, timeoutMs }: TraceSettings, clock: Clock, ending: AbortSignal) {
+function createPost({ url, headers: given }: TraceSettings, clock: Clock, ending: AbortSignal) {
   const headers = new Headers(given);
   headers.set('content-type', 'application/json');
-  return async function post(body: Uint8Array<ArrayBuffer>): Promise<Outcome> {
+  return async function post(body: Uint8Array<ArrayBuffer>, withinMs: number): Promise<Outcome> {
     try {
-      return await inTime(clock, timeoutMs, async (late): Promise<Outcome> => {
+      return await inTime(clock, withinMs, async (late): Promise<Outcome> => {
         const signal = AbortSignal.any([late, ending]);
         const response = await fetchEncoded(url, { method: 'POST', body, headers, redirect: 'manual', signal });
         if (response.ok) return { rejected: await rejectedIn(response) };
@@ -170,12 +171,16 @@ async function rejectedIn(response: Response): Promise<number> {
   }
 }
 
-/** Returns Retry-After (RFC 9110 §10.2.3) in milliseconds; undefined if there is none. */
+/** What an HTTP-date begins with (RFC 9110 §5.6.7): Date.parse takes other text, such as -1, for some time, too. */
+const WEEKDAY = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/;
+
+/** Returns Retry-After (RFC 9110 §10.2.3) in milliseconds; undefined if it names no later time. */
 function retryAfterIn(headers: Headers, nowMs: number): number | undefined {
   const value = headers.get('retry-after')?.trim() ?? '';
-  if (/^\d{1,9}$/.test(value)) return Number(value) * 1000;
-  const atMs = Date.parse(value);
-  return Number.isNaN(atMs) ? undefined : Math.max(0, atMs - nowMs);
+  if (/^\d{1,9}$/.test(value)) return Number(value) * 1000 || undefined;
+  if (!WEEKDAY.test(value)) return undefined;
+  const leftMs = Date.parse(value.endsWith('GMT') ? value : `${value} GMT`) - nowMs; // asctime's form has no zone
+  return leftMs > 0 ? leftMs : undefined; // nor has NaN
 }
 
 /** Counts dropped spans, and logs them at most once a minute. */

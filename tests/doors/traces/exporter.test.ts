@@ -89,6 +89,49 @@ test('Retry-After counts, within a minute in all', async () => {
   await app.close();
 });
 
+/** Returns after how long it has asked so often, while the receiver responds 429 with this Retry-After. */
+async function msUntilAsked(retryAfter: string, often: number): Promise<number> {
+  using collector = startCollector();
+  const { app, key } = await start(collector);
+  collector.respond(() => new Response('', { status: 429, headers: { 'retry-after': retryAfter } }));
+  await app.useKey(key);
+  app.clock.advance(5000);
+  await waitFor(() => collector.asked() === 1);
+  const startedMs = app.clock.nowMs();
+  await advanceUntil(app.clock, () => collector.asked() === often, 250);
+  await app.close();
+  return app.clock.nowMs() - startedMs;
+}
+
+// The clock of tests begins at 03:00 on 2 January 2026.
+test.each(['Fri, 02 Jan 2026 03:00:30 GMT', 'Friday, 02-Jan-26 03:00:30 GMT', 'Fri Jan  2 03:00:30 2026'])(
+  'Retry-After may be a date: %s',
+  async (date) => {
+    expect(await msUntilAsked(date, 2)).toBeGreaterThanOrEqual(24_000);
+  },
+);
+
+test.each(['Sun, 06 Nov 1994 08:49:37 GMT', 'Fri, 99 Foo', '0', '1.5', '-1', 'soon 2'])(
+  'Retry-After: %s names no later time, and changes nothing',
+  async (value) => {
+    expect(await msUntilAsked(value, 6)).toBeGreaterThanOrEqual(15_000);
+  },
+);
+
+test('a batch is dropped after a minute in all, though its last request has no response yet', async () => {
+  using collector = startCollector();
+  const { app, key } = await start(collector, { OTEL_EXPORTER_OTLP_TIMEOUT: '50000' });
+  collector.respond(() => new Promise<Response>(() => {}));
+  await app.useKey(key);
+  app.clock.advance(5000);
+  await waitFor(() => collector.asked() === 1);
+  const startedMs = app.clock.nowMs();
+  await advanceUntil(app.clock, async () => (await droppedOf(app)) === 1, 1000);
+  expect(collector.asked()).toBe(2);
+  expect(app.clock.nowMs() - startedMs).toBeLessThanOrEqual(62_000);
+  await app.close();
+});
+
 const big = new Uint8Array(10 * 1024 * 1024);
 
 test.each<[string, () => Response, number]>([
