@@ -251,7 +251,7 @@ class KeyVerifier:
                 is_ours = is_yes or is_no if "lease" in form else kinds == [int, int, str, list]
                 if not (is_ours and status == 200 or body.get("error") in ("rate_limited", "quota_exceeded")):
                     self._warn(f"POST {path}: got {status}{HINTS.get(str(body.get('error')), '')}")
-                return status if is_ours or status != 200 else 0, int(after) if after.isdigit() else None, body
+                return status if is_ours or status != 200 else 0, int(after) or None if after.isdecimal() else None, body
         except Exception as error:  # whatever it is, the server can't be asked; and the loop goes on
             self._warn(str(error))
             return 0, None, {}

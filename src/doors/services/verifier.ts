@@ -772,11 +772,12 @@ class Server {
 }
 
 async function readResponse(response: Response, path: string): Promise<ServerResponse> {
-  const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
+  const retryAfterS = Number(response.headers.get('retry-after'));
   const parsed: unknown = await response.json().catch(() => null);
   const body: Body = typeof parsed === 'object' && parsed !== null ? (parsed as Body) : {};
   if (response.ok && !isAnswer(body, path)) throw new Error('expected an answer of an mcp-key-server');
-  return { status: response.status, retryAfterS: Number.isNaN(retryAfter) ? undefined : retryAfter, body };
+  // The server says whole seconds; with 0, or less, of something before it the loop would never pause.
+  return { status: response.status, retryAfterS: retryAfterS >= 1 ? retryAfterS : undefined, body };
 }
 
 /** Returns whether a successful response is the server's, not that of something in front of it. */

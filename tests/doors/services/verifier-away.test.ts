@@ -132,6 +132,20 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
     await remembered(key);
   }, 60_000);
 
+  test('a Retry-After of 0, as proxies say, leaves the pauses before it asks again', async () => {
+    const askedMs: number[] = [];
+    at.between = async () => {
+      askedMs.push(performance.now());
+      return new Response(null, { status: 503, headers: { 'retry-after': '0' } });
+    };
+    await waitFor(() => askedMs.length === 3);
+    at.between = null;
+    const [first = 0, , third = 0] = askedMs;
+    expect(third - first).toBeGreaterThan(700); // 0.25 and 0.5 s
+    const { key } = await at.createKey('alice');
+    await remembered(key);
+  }, 30_000);
+
   test('a key over its limit is refused from memory for a moment, unless the check costs less', async () => {
     const { key } = await at.createKey('carol', ['read'], { rateLimit: { requests: 31, window: '1h' } });
     expect((await client.decided({ key, cost: 29 })).ok).toBe(true); // nothing is lent of a limit below 32
