@@ -38,6 +38,8 @@ interface ExchangeOptions {
   readonly instance: string;
   readonly clock: Clock;
   readonly log: Log;
+  /** Takes each holder whose totals were read. */
+  readonly onTotals: (holder: Holder) => void;
 }
 
 export class Exchange {
@@ -207,7 +209,7 @@ export class Exchange {
   }
 
   async #send(sent: Sent): Promise<void> {
-    const { store } = this.#options;
+    const { store, holders, onTotals } = this.#options;
     await store.addUses(sent);
     if (!this.#isStopping) {
       const totals = await store.totalsOf(sent.windows);
@@ -215,7 +217,8 @@ export class Exchange {
     }
     for (const holder of sent.holders) {
       holder.sent();
-      this.#options.holders.drop(holder);
+      onTotals(holder);
+      holders.drop(holder);
     }
     this.#unconfirmed = null;
   }

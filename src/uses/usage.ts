@@ -29,7 +29,8 @@ export interface UsageOptions extends HoldersOptions {
 export function createUsage(options: UsageOptions) {
   const { store, clock, random, log, keyQuota } = options;
   const known = new Holders(options);
-  const exchange = new Exchange({ store, holders: known, instance: random(8).toHex(), clock, log });
+  const instance = random(8).toHex();
+  const exchange = new Exchange({ store, holders: known, instance, clock, log, onTotals: logShare });
 
   /** Returns the key's holder and its owner's; none for a key that isn't in use. */
   function holdersOf(keyId: string): readonly Holder[] {
@@ -41,13 +42,15 @@ export function createUsage(options: UsageOptions) {
     for (const holder of holders) {
       holder.count(units);
       exchange.used(holder);
-      if (holder.kind === 'owner') logShare(holder);
+      logShare(holder);
     }
   }
 
-  function logShare(owner: Holder): void {
-    const share = owner.quotaShareReached(SHARES_LOGGED);
-    if (share !== null) log.info('Owner quota', { owner: owner.id, share });
+  /** Logs which share of an owner's quota is reached: by uses here or elsewhere, or because it was lowered. */
+  function logShare(holder: Holder): void {
+    if (holder.kind !== 'owner') return;
+    const share = holder.quotaShareReached(SHARES_LOGGED);
+    if (share !== null) log.info('Owner quota', { owner: holder.id, share });
   }
 
   return {
@@ -71,7 +74,10 @@ export function createUsage(options: UsageOptions) {
       const nowMs = clock.nowMs();
       const holders = known.withOwner(known.current(holder));
       const decision = decide(holders, units);
-      if (decision.is !== 'admitted') return err(refusalOf(decision, statesOf(holders, nowMs), units, nowMs));
+      if (decision.is !== 'admitted') {
+        for (const one of holders) logShare(one);
+        return err(refusalOf(decision, statesOf(holders, nowMs), units, nowMs));
+      }
       count(holders, units);
       return ok(statesOf(holders, nowMs));
     },

@@ -90,6 +90,34 @@ test('a limit and quota of an owner count for all keys, and a refusal by either 
   ]);
 });
 
+const sharesIn = async (app: TestApp) =>
+  (await app.log()).filter(({ event }) => event === 'Owner quota').map(({ share }) => share);
+
+test('what two processes have used together is a line, too, though neither saw a call reach it', async () => {
+  await using store = await startStore('embedded');
+  const clock = onMidnight();
+  await using one = await createTestApp({ clock, store, env: ADMINS });
+  await using two = await createTestApp({ clock, store, env: ADMINS });
+  await setOwner(one, { owner: 'alice', quota: '20/month' });
+  const key = await keyOf(one);
+  for (let made = 0; made < 8; made += 1) {
+    for (const app of [one, two]) expect((await app.useKey(key)).status).toBe(200);
+  }
+  const shares = async () => [...(await sharesIn(one)), ...(await sharesIn(two))];
+  await advanceUntil(clock, async () => (await shares()).length > 0, 250);
+  expect(await shares()).toContain(80);
+});
+
+test('a quota that is lowered below what was used is a line at the first refusal', async () => {
+  await using app = await createTestApp({ clock: onMidnight(), env: ADMINS });
+  const key = await keyOf(app);
+  await setOwner(app, { owner: 'alice', quota: '10/month' });
+  for (let made = 0; made < 5; made += 1) await app.useKey(key);
+  await setOwner(app, { owner: 'alice', quota: '5/month' });
+  for (let made = 0; made < 2; made += 1) expect((await app.useKey(key)).status).toBe(429);
+  expect(await sharesIn(app)).toEqual([100]);
+});
+
 test('refusals by an owner’s limit are one line a second, whichever of the keys is refused', async () => {
   await using app = await createTestApp({ clock: onMidnight(), env: ADMINS });
   const keys = [await keyOf(app), await keyOf(app), await keyOf(app)] as const;
