@@ -1,6 +1,6 @@
 // `bun tests/lab/upgrade.ts [--on file|remote|replica] [--from <commit>]`: today's server on databases that the version
-// before has left, and beside one that still runs. Until there is a second release, the version before is the last commit with
-// db/0001_schema.sql alone. Checks it out into a temporary folder. With `SERVER_RUNTIME=deno` today's is on Deno. Exit
+// before has left, and beside one that still runs. Until there is a second release, the version before is the first commit
+// with today's schema. Checks it out into a temporary folder. With `SERVER_RUNTIME=deno` today's is on Deno. Exit
 // code 1 if something doesn't hold. Not over midnight (UTC), when quotas begin anew, nor on a machine so busy that calls
 // become 503.
 
@@ -12,7 +12,7 @@ import { beside } from './upgrade/beside.ts';
 import { leave } from './upgrade/left.ts';
 import { opens, restores } from './upgrade/opens.ts';
 import { report } from './upgrade/report.ts';
-import { checkedOut, lastWithout, today } from './upgrade/version.ts';
+import { checkedOut, firstOfSchema, today } from './upgrade/version.ts';
 
 const PLACES = ['file', 'remote', 'replica'] as const;
 type Place = (typeof PLACES)[number];
@@ -31,7 +31,7 @@ async function placed(place: Place) {
 
 const found = report();
 const begin = (what: string) => console.log(`\n${what}\n\n| | held | |\n|---|---|---|`);
-await using before = await checkedOut(values.from ?? (await lastWithout('db/0002_rules.sql')));
+await using before = await checkedOut(values.from ?? (await firstOfSchema()));
 for (const place of places) {
   begin(`${before.name} on a ${place}, then today`);
   const one = await placed(place);

@@ -10,6 +10,7 @@ import { openDatabase } from '../../support/database-client.ts';
 import { ALL_DAYS } from '../../support/fill.ts';
 import { diskFolder } from '../../support/folder.ts';
 import { codeFor, register } from '../../support/hand-over.ts';
+import { createIssuer } from '../../support/issuer.ts';
 import type { ServerProcess } from '../../support/server-process.ts';
 import { waitFor, waitForWithin } from '../../support/wait-for.ts';
 import { revocationRound } from '../kills/revocation-rounds.ts';
@@ -29,6 +30,7 @@ const USE_EVERY_MS = 16;
 /** Of a key that was read from a replica, others' uses are known 250 ms after its first use, and an exchange. */
 const TOLD_MS_MAX = 500;
 const CAUGHT_UP_MS_MAX = 10_000;
+const AUDIENCE = 'workloads';
 /** Last uses and counts are in the database by then, on a busy machine too. */
 const WRITTEN_MS_MAX = 10_000;
 
@@ -59,6 +61,7 @@ export async function beside(before: Version, now: Version, env: Env, report: Re
   await blocks(old, newer, now, env, report);
   await children(old, newer, report);
   await customers(old, newer, now, env, report);
+  await workloads(old, newer, now, env, report);
   const counted = await shareLimit([old, newer], env, report);
   for (const { url } of [old, newer]) {
     const client = await register({ url });
@@ -207,6 +210,28 @@ async function customers(old: ServerProcess, newer: ServerProcess, now: Version,
   const areBothOver = async () => (await statusesOf(key)).every((status) => status === 429);
   await waitForWithin(LAG_MAX_MS, areBothOver).catch(() => {});
   same('to which both hold her keys', await statusesOf(key), [429, 429]);
+}
+
+/** Tokens of a workload, whose rule or key is ended at one of both. */
+async function workloads(old: ServerProcess, newer: ServerProcess, now: Version, env: Env, { say, same }: Report) {
+  await using issuer = await createIssuer();
+  const atBoth = async (token: string) => [await used(old.url, token), await used(newer.url, token)];
+  for (const [what, end] of [
+    ['the revocation of its key at the old one', ({ id }) => called(old.url, 'revoke_api_key', { keyId: id }, 'wanda')],
+    ['that at the newer one', ({ id }) => called(newer.url, 'revoke_api_key', { keyId: id }, 'wanda')],
+    ['`keys rule remove` of today', ({ ruleId }) => now.keys(env, ['rule', 'remove', ruleId])],
+  ] as readonly [string, (made: { id: string; ruleId: string }) => Promise<unknown>][]) {
+    const { id } = await called(old.url, 'create_api_key', { name: 'w', scopes: ['read'] }, 'wanda');
+    const terms = ['--issuer', issuer.url, '--subject', what, '--audience', AUDIENCE];
+    const ruleId = (await now.keys(env, ['rule', 'add', id, ...terms])).stdout.trim();
+    const nowS = Math.floor(Date.now() / 1000);
+    const token = await issuer.token({ sub: what, aud: AUDIENCE, iat: nowS, exp: nowS + 600 });
+    await waitForWithin(LAG_MAX_MS, async () => !(await atBoth(token)).includes(401)).catch(() => {});
+    same('a token of a workload is good at both', await atBoth(token), [200, 200]);
+    await end({ id, ruleId });
+    const endedMs = await waitFor(async () => !(await atBoth(token)).includes(200));
+    say(`${what} ends it at both within 1,000 ms`, endedMs < LAG_MAX_MS, `${endedMs.toFixed(0)} ms`);
+  }
 }
 
 /** Both use a key until each refuses it: contract section 15 bounds what is accepted beyond its limit. */

@@ -53,9 +53,9 @@ export const today = (): Version => versionAt('today', ROOT, diskFolder(), USUAL
 
 const git = (...args: string[]) => output(['git', '-C', ROOT, ...args], { cwd: ROOT });
 
-/** Returns the commit before the one with which a file came. */
-export const lastWithout = async (file: string): Promise<string> =>
-  (await git('log', '-1', '--diff-filter=A', '--format=%p', '--', file)).trim();
+/** Returns the first commit that has today's schema. */
+export const firstOfSchema = async (): Promise<string> =>
+  (await git('log', '-1', '--format=%h', '--', 'db/*.sql')).trim();
 
 /** The version of a commit, in a work tree that is removed at the end. */
 export async function checkedOut(commit: string): Promise<Version & AsyncDisposable> {
