@@ -15,7 +15,7 @@ import type { Database } from '../../store/database.ts';
 import type { Log, LogFields } from '../../watch/log.ts';
 import { excerptOf } from '../../watch/redact.ts';
 import { DELEGATE } from './child.ts';
-import { createChildStore } from './store.ts';
+import { createChildStore, type Full } from './store.ts';
 
 export interface ChildRequest {
   /** A function: which of those that the parent may hand on. */
@@ -125,7 +125,7 @@ export function createMakeChild(options: MakeChildOptions) {
     if (made === 'ended')
       return refused('invalid_grant', `the key ended meanwhile, or lost the scope ${DELEGATE}`, about);
     if (made !== 'made') {
-      log.warnThrottled('Rate limit exceeded', `children ${parentId}`, { requestId, traceId, ...about });
+      log.warnThrottled('Rate limit exceeded', bucketOf(made, about), { requestId, traceId, ...about, of: made.of });
       const retryAfterS = Math.max(1, Math.ceil((made.freeAtMs - createdAtMs) / 1000));
       return err({ code: 'rate_limited', retryAfterS });
     }
@@ -134,6 +134,10 @@ export function createMakeChild(options: MakeChildOptions) {
     return ok({ record, key });
   };
 }
+
+/** Returns by what lines of the log are throttled: all keys of an owner share his maximum. */
+const bucketOf = ({ of }: Full, { keyId, userId }: { readonly keyId: string; readonly userId: string }): string =>
+  of === 'owner' ? `children of owner ${userId}` : `children ${keyId}`;
 
 const chosenOf = ({ scopes }: ChildRequest, parent: KeyIdentity): readonly string[] =>
   typeof scopes === 'function' ? scopes(parent.scopes.filter((scope) => scope !== DELEGATE)) : scopes;

@@ -14,8 +14,14 @@ export interface ChildrenMax {
   readonly ofOwner: number;
 }
 
-/** `ended`: the parent's secret isn't accepted, or may have no children. `freeAtMs`: when the first child ends. */
-export type Delegated = 'made' | 'ended' | { readonly freeAtMs: number };
+/** No more may be living: of the parent, or of all keys of its owner. `freeAtMs`: when the first of them ends. */
+export interface Full {
+  readonly of: 'key' | 'owner';
+  readonly freeAtMs: number;
+}
+
+/** `ended`: the parent's secret isn't accepted, or may have no children. */
+export type Delegated = 'made' | 'ended' | Full;
 
 export interface ChildStore extends DerivedKeys {
   /** Adds a child if the parent's secret is accepted then; the inserting statement itself checks that and the limits. */
@@ -95,11 +101,13 @@ const ENDED = 'id, parent_id, owner, key_hash';
 const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_SAFE_INTEGER, row: Number.MAX_SAFE_INTEGER };
 
 export function createChildStore(db: Database): ChildStore {
-  /** Returns when there will be room; null: there is room now. */
-  async function freeAt({ userId, parentId, createdAtMs }: ChildRecord, max: ChildrenMax): Promise<number | null> {
+  /** Returns of what there are too many; null: there is room now. */
+  async function fullOf({ userId, parentId, createdAtMs }: ChildRecord, max: ChildrenMax): Promise<Full | null> {
     const rows = await db.read({ sql: ROOM, args: [parentId, userId, createdAtMs], fairnessKey: userId });
     const full = rows.filter(({ parent, living }) => Number(living) >= (parent === 1 ? max.ofParent : max.ofOwner));
-    return full.length === 0 ? null : Math.max(...full.map((row) => Number(row.first_ends_at_ms)));
+    if (full.length === 0) return null;
+    const of = full.some(({ parent }) => parent === 1) ? 'key' : 'owner';
+    return { of, freeAtMs: Math.max(...full.map((row) => Number(row.first_ends_at_ms))) };
   }
 
   return {
@@ -117,9 +125,7 @@ export function createChildStore(db: Database): ChildStore {
         },
         { sql: IS_THERE, args: [id, keyHash], fairnessKey: userId },
       );
-      if (isMade) return 'made';
-      const freeAtMs = await freeAt(child, max);
-      return freeAtMs === null ? 'ended' : { freeAtMs };
+      return isMade ? 'made' : ((await fullOf(child, max)) ?? 'ended');
     },
 
     async listChildren(parentId, owner, nowMs, after) {

@@ -427,7 +427,7 @@ describe('how many', () => {
       refusal('rate_limited'),
       '30',
     ]);
-    expect((await app.log()).at(-1)).toMatchObject({ event: 'Rate limit exceeded', keyId: parent.id, userId: 'alice' });
+    expect((await app.log()).at(-1)).toMatchObject({ event: 'Rate limit exceeded', keyId: parent.id, of: 'key' });
     await app.call('revoke_api_key', { keyId: first.id }, await bearer(app, 'alice'));
     expect((await exchange(app, parent.key)).status).toBe(200);
     expect((await exchange(app, parent.key)).status).toBe(429);
@@ -446,6 +446,22 @@ describe('how many', () => {
     app.clock.advance(1000);
     expect((await exchange(app, other.key)).status).toBe(200);
   });
+});
+
+test('1,000 living ones of an owner; what is refused then is one line a second, whichever of the keys asks', async () => {
+  await using app = await createTestApp({ store: 'embedded' });
+  await childOf(app, (await app.createKey('alice', PARENT)).key);
+  await run(
+    app,
+    `INSERT INTO children (id, owner, key_hash, parent_id, parent_hash, name, scopes, created_at_ms, expires_at_ms)
+    SELECT lower(hex(randomblob(16))), owner, lower(hex(randomblob(32))), parent_id, parent_hash, name, scopes, created_at_ms,
+    expires_at_ms FROM children, json_each('[${'0,'.repeat(998)}0]')`,
+  );
+  for (let keys = 0; keys < 2; keys += 1) {
+    expect((await exchange(app, (await app.createKey('alice', PARENT)).key)).status).toBe(429);
+  }
+  const lines = (await app.log()).filter(({ event }) => event === 'Rate limit exceeded');
+  expect(lines).toMatchObject([{ userId: 'alice', of: 'owner' }]);
 });
 
 test('a key with as many living children as it may have takes nothing more from its owner’s budget, and not all of a day', async () => {
