@@ -208,7 +208,7 @@ export interface DerivedKeys {
   ): Promise<readonly ListedChild[]>;
   /** Returns how many living children these keys have, by key id, without those that have none. */
   countChildren(
-    parents: readonly Pick<ListedKey, 'id' | 'scopes'>[],
+    parents: readonly Pick<ListedKey, 'id' | 'scopes' | 'rules'>[],
     nowMs: number,
   ): Promise<ReadonlyMap<string, number>>;
   /** Returns children with these ids, fingerprint or hashes, ended or not. */

@@ -143,7 +143,8 @@ export function createChildStore(db: Database): ChildStore {
     },
 
     async countChildren(parents, nowMs) {
-      const parentIds = parents.filter(({ scopes }) => scopes.includes(DELEGATE)).map(({ id }) => id);
+      const mayHave = ({ scopes, rules }: (typeof parents)[number]) => scopes.includes(DELEGATE) || rules > 0;
+      const parentIds = parents.filter(mayHave).map(({ id }) => id);
       if (parentIds.length === 0) return new Map();
       const rows = await db.read({ sql: COUNT, args: [JSON.stringify(parentIds), nowMs] });
       return new Map(rows.map((row) => [String(row.parent_id), Number(row.living)]));
