@@ -3,11 +3,11 @@
 import { change, focusOn, html } from '../../pages/widgets/draw.js';
 import { usesWords } from '../../pages/widgets/key-row.js';
 import { quotaBar } from '../../pages/widgets/owner-line.js';
-import { complaint, inWords, nameOf, setup, toldView } from '../../pages/widgets/parts.js';
+import { complaint, countWords, inWords, nameOf, setup, toldView } from '../../pages/widgets/parts.js';
 import { question } from '../../pages/widgets/question.js';
 import { given } from './given.js';
 import { operatorKeys, whoDid } from './operator-keys.js';
-import { dataWords, differences, limitWords, planEdit, planWords, readOwner } from './plan.js';
+import { dataWords, differences, orNone, planEdit, planWords, readOwner } from './plan.js';
 
 const WORDS = {
   blocked: 'Blocked',
@@ -15,7 +15,6 @@ const WORDS = {
   owner_deleted: 'Removed, with all keys',
   keysMax: 'Most keys changed',
 };
-const keysWords = (count) => `${inWords(count)} ${count === 1 ? 'key' : 'keys'}`;
 
 /**
  * Opens an owner. `key`, as listed, is a key whose row opens, too, and `said` what is told about it. `changed(item)`
@@ -100,7 +99,7 @@ function ask(opened, { place, act, ...parts }) {
 
 function askToBlock(opened, blocked) {
   const { name, owner } = opened;
-  const keys = keysWords(owner.keys);
+  const keys = countWords(owner.keys);
   const words = blocked
     ? html`Block ${nameOf(name)}? ${keys} and all user tokens are ${setup.refused}. Nothing is deleted: keys, plan and history stay, and unblocking brings them back.`
     : html`Unblock ${nameOf(name)}? ${keys} and user tokens are accepted again, as far as they have not ended.`;
@@ -116,12 +115,12 @@ function askToBlock(opened, blocked) {
 
 function askToRevoke(opened) {
   const { name, owner, list } = opened;
-  const words = html`Revoke all keys of ${nameOf(name)}? ${keysWords(owner.keys)}, in any state: programs that use them are ${setup.refused}. They stay in the list, as revoked, with their history. He can make new ones; block him to prevent that.`;
+  const words = html`Revoke all keys of ${nameOf(name)}? ${countWords(owner.keys)}, in any state: programs that use them are ${setup.refused}. They stay in the list, as revoked, with their history. He can make new ones; block him to prevent that.`;
   async function act() {
     const { output, failure } = await given.callTool('admin_revoke_keys', { owner: name });
     if (output === null) return failure;
     await Promise.all([load(opened), list.load()]);
-    opened.status = `${keysWords(output.revoked)} revoked`;
+    opened.status = `${countWords(output.revoked)} revoked`;
   }
   const label = `Revoke all of ${name}?`;
   ask(opened, { label, words, verb: 'Revoke all', doing: 'Revoking…', ends: true, place: 'revoke all', act });
@@ -143,7 +142,7 @@ function actionsOf(opened) {
 const planView = ({ limit, quota, keys, keysMax, metadata, uses }) => html`<dl>
   <dt>Keys</dt><dd>${inWords(keys)} of ${inWords(keysMax)}</dd>
   <dt>Uses</dt><dd>${usesWords(uses)}</dd>
-  <dt>Limit</dt><dd>${limitWords(limit)}</dd>
+  <dt>Limit</dt><dd>${orNone(limit)}</dd>
   <dt>Quota</dt><dd>${quota === null ? 'none' : quotaBar(quota, `, ${inWords(quota.remaining ?? 0)} left`)}</dd>
   <dt>Data</dt><dd><bdi>${dataWords(metadata)}</bdi></dd>
 </dl>`;

@@ -3,7 +3,7 @@
 import { change, html, redraw } from '../../pages/widgets/draw.js';
 import { readKey } from '../../pages/widgets/key-row.js';
 import { keysList } from '../../pages/widgets/keys-list.js';
-import { inWords, pill } from '../../pages/widgets/parts.js';
+import { countWords, inWords, pill } from '../../pages/widgets/parts.js';
 import { given } from './given.js';
 import { dataWords, differences, keyEdit, keyWords, metadataOf } from './plan.js';
 
@@ -105,7 +105,7 @@ function choose(view, only, open) {
     },
     ...(only !== null && {
       counted: (count, isWhole) =>
-        `${inWords(count)} found; looked through ${inWords(view.looked)} ${view.looked === 1 ? 'key' : 'keys'}${isWhole ? '' : ' so far'}`,
+        `${inWords(count)} found; looked through ${countWords(view.looked)}${isWhole ? '' : ' so far'}`,
       moreWords: 'Look further',
     }),
   });

@@ -3,7 +3,7 @@
 import { change, focusOn, html } from '../../pages/widgets/draw.js';
 import { usesWords } from '../../pages/widgets/key-row.js';
 import { quotaBar } from '../../pages/widgets/owner-line.js';
-import { complaint, inWords, nameOf, toldView, workButton } from '../../pages/widgets/parts.js';
+import { complaint, countWords, inWords, nameOf, toldView, workButton } from '../../pages/widgets/parts.js';
 import { given } from './given.js';
 import { readOwner } from './plan.js';
 
@@ -48,7 +48,7 @@ async function load(list, cursor) {
 function viewOf(list, open) {
   const { owners, cursor, instead, status } = list;
   if (instead !== '') return html`<div class="card empty" at="owners list">${instead}</div>`;
-  const count = `${inWords(owners.length)} ${owners.length === 1 ? 'owner' : 'owners'}`;
+  const count = countWords(owners.length, 'owner');
   const more = { at: 'more owners', label: 'Show more', doing: 'Loading…', act: () => load(list, cursor) };
   return html`<section class="card flush keys" at="owners list" aria-labelledby="owners-title">
     <header class="field">
@@ -72,7 +72,7 @@ const rowOf = (
   <div class="line"><span class="name">${nameOf(owner)}</span></div>
   ${blocked ? html`<span class="state bad">Blocked</span>` : html`<span></span>`}
   <div class="facts hint line">
-    <span class="when">${inWords(keys)} of ${inWords(keysMax)} ${keysMax === 1 ? 'key' : 'keys'}</span>
+    <span class="when">${inWords(keys)} of ${countWords(keysMax)}</span>
     <span class="when">${usesWords(uses)}</span>
     ${quota && quotaBar(quota, `, ${Math.round(share * 100)} %`)}
   </div>

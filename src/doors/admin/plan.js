@@ -1,8 +1,8 @@
 // An owner's plan: reads it, says it in words, and its form.
 
 import { html } from '../../pages/widgets/draw.js';
-import { isCount, readLimit, readQuota, readUses, windowWords } from '../../pages/widgets/key-row.js';
-import { formats, inWords, SPANS } from '../../pages/widgets/parts.js';
+import { amountWords, isCount, readLimit, readQuota, readUses } from '../../pages/widgets/key-row.js';
+import { formats, inWords } from '../../pages/widgets/parts.js';
 import { given } from './given.js';
 
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -40,14 +40,13 @@ export const dataWords = (metadata) =>
     : Object.entries(metadata)
         .map(([name, value]) => `${name}=${value}`)
         .join(', ');
-export const limitWords = (limit) =>
-  limit === null ? 'none' : `${inWords(limit.requests)} ${windowWords(limit.window)}`;
-const quotaWords = (quota) => (quota === null ? 'none' : `${inWords(quota.requests)} ${SPANS[quota.period]}`);
+/** Returns a quota or a limit in words. */
+export const orNone = (amount) => (amount === null ? 'none' : amountWords(amount));
 
 /** Returns the settings of an owner in words, to compare what two admins saw. */
 export const planWords = ({ limit, quota, keysMax, metadata }) => ({
-  Limit: limitWords(limit),
-  Quota: quotaWords(quota),
+  Limit: orNone(limit),
+  Quota: orNone(quota),
   'Keys, at most': inWords(keysMax),
   Data: dataWords(metadata),
 });
@@ -57,8 +56,8 @@ export const keyWords = ({ name, scopes, expiresAt, limit, quota, metadata }) =>
   Name: name,
   Scopes: scopes.join(' ') || 'none',
   Ends: expiresAt === null ? 'never' : formats.short.format(expiresAt),
-  Limit: limitWords(limit),
-  Quota: quotaWords(quota),
+  Limit: orNone(limit),
+  Quota: orNone(quota),
   Data: dataWords(metadata),
 });
 

@@ -1,8 +1,8 @@
 // Draws the form of a new key, reads its fields, and restores typed values.
 
 import { html } from '../../pages/widgets/draw.js';
-import { windowWords } from '../../pages/widgets/key-row.js';
-import { complaint, daysOffered, inDays, SPANS, setup, workButton } from '../../pages/widgets/parts.js';
+import { spanWords } from '../../pages/widgets/key-row.js';
+import { complaint, daysOffered, inDays, setup, workButton } from '../../pages/widgets/parts.js';
 import { set } from './session.js';
 
 /** This server's own scopes, which are never ticked in advance, and what they allow. */
@@ -109,7 +109,7 @@ function limitField(name, at, [label, span], [requests, chosen = '1m'], spans) {
       <input id="${name}${at}" name=${name} at="${name}${at}" type="number" min="1" max="1000000000" value=${requests ?? false}
         placeholder="the server’s" />
       <select name="${name}-per" aria-label="${span} of the ${label.toLowerCase()}">
-        ${offered.map((per) => html`<option value=${per} selected=${per === chosen}>calls ${SPANS[per] ?? windowWords(per)}</option>`)}
+        ${offered.map((per) => html`<option value=${per} selected=${per === chosen}>calls ${spanWords(per)}</option>`)}
       </select>
     </div>
   </div>`;

@@ -2,7 +2,7 @@
 // because a host may pass a widget anything.
 
 import { html } from './draw.js';
-import { formats, icon, inWords, isTime, nameOf, SPANS, scopeList, timeOf } from './parts.js';
+import { countWords, formats, icon, inWords, isTime, nameOf, scopeList, timeOf } from './parts.js';
 import { ACTIONS } from './question.js';
 
 const SOON_MS = 7 * 86_400_000;
@@ -114,18 +114,23 @@ function bars(days) {
 /** Returns words like `12 uses in 30 days, 4 today`. */
 export function usesWords({ today, days }) {
   const all = days.reduce((sum, count) => sum + count, 0);
-  return `${inWords(all)} ${all === 1 ? 'use' : 'uses'} in ${days.length} days, ${inWords(today)} today`;
+  return `${countWords(all, 'use')} in ${days.length} days, ${inWords(today)} today`;
 }
 
-/** Returns words like `a minute` or `in 15 minutes`. */
-export function windowWords(window) {
-  const [count, span] = [Number.parseInt(window, 10), SPANS[window.at(-1)]];
-  return count > 1 ? `in ${count} ${span.split(' ')[1]}s` : span;
+/** The words for a period of a quota, and for the unit of a limit's window. */
+const SPANS = { s: 'a second', m: 'a minute', h: 'an hour', d: 'a day', day: 'a day', month: 'a month' };
+
+/** Returns words like `a month`, `a minute` or `in 15 minutes` for a period or window. */
+export function spanWords(span) {
+  const [count, one] = [Number.parseInt(span, 10), SPANS[span] ?? SPANS[span.at(-1)]];
+  return count > 1 ? `in ${count} ${one.split(' ')[1]}s` : one;
 }
+
+/** Returns words like `5,000 a day` for a quota or a limit. */
+export const amountWords = ({ requests, period, window }) => `${inWords(requests)} ${spanWords(period ?? window)}`;
 
 /** Draws how many keys it has made for programs, if any. */
-const childrenWords = (count) =>
-  count > 0 && html`<span>${inWords(count)} ${count === 1 ? 'key' : 'keys'} for its programs</span>`;
+const childrenWords = (count) => count > 0 && html`<span>${countWords(count)} for its programs</span>`;
 
 /** Returns what is left of a quota, where that is known. */
 const leftWords = ({ remaining }) =>
@@ -136,8 +141,8 @@ function usesOf({ uses, quota, limit }) {
   if (uses === null && quota === null && limit === null) return null;
   return html`<p class="uses line">
     ${uses && html`${bars(uses.days)}<span>${usesWords(uses)}</span>`}
-    ${quota && html`<span class=${quota.remaining === 0 && 'bad'}>Quota ${inWords(quota.requests)} ${SPANS[quota.period]}${leftWords(quota)}</span>`}
-    ${limit && html`<span>Limit ${inWords(limit.requests)} ${windowWords(limit.window)}</span>`}
+    ${quota && html`<span class=${quota.remaining === 0 && 'bad'}>Quota ${amountWords(quota)}${leftWords(quota)}</span>`}
+    ${limit && html`<span>Limit ${amountWords(limit)}</span>`}
   </p>`;
 }
 

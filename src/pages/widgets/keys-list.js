@@ -5,7 +5,7 @@ import { keyRow, readKey, readRotation, stateOf, textOrNull } from './key-row.js
 import { listView, ORDERS } from './list-view.js';
 import { newKey } from './new-key.js';
 import { readPlan } from './owner-line.js';
-import { complaint, formats, inWords, isTime } from './parts.js';
+import { complaint, countWords, formats, inWords, isTime } from './parts.js';
 import { askAbout, firstIn } from './question.js';
 
 const REFRESH_MS = 60_000; // words like "5 minutes ago" grow old
@@ -108,7 +108,7 @@ function withKeys(keys, page) {
 
 function fullWords({ plan, keys }) {
   if (plan === null || keys.length < plan.keysMax) return null;
-  return `${inWords(keys.length)} of ${inWords(plan.keysMax)} ${plan.keysMax === 1 ? 'key' : 'keys'}`;
+  return `${inWords(keys.length)} of ${countWords(plan.keysMax)}`;
 }
 
 const isListed = ({ keys }, wanted) => keys.some(({ id }) => id === wanted);

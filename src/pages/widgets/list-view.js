@@ -3,7 +3,7 @@
 import { change, h, html } from './draw.js';
 import { STATES } from './key-row.js';
 import { ownerLine } from './owner-line.js';
-import { HEADING, icon, inWords, pill, setup, toldView, workButton } from './parts.js';
+import { countWords, HEADING, icon, inWords, pill, setup, toldView, workButton } from './parts.js';
 
 const { compare } = new Intl.Collator('en', { numeric: true });
 const ranks = Object.keys(STATES);
@@ -84,7 +84,7 @@ function statesOf(list) {
 
 function footerOf(list, count, showMore) {
   const { keys, cursor, callTool } = list;
-  const number = `${inWords(keys.length)} ${keys.length === 1 ? 'key' : 'keys'}`;
+  const number = countWords(keys.length);
   const total = cursor === null ? number : `the newest ${number}`;
   const whole = list.counted?.(keys.length, cursor === null) ?? total.replace('the', 'The');
   const counted = count === keys.length ? whole : `${inWords(count)} of ${total}`;

@@ -1,8 +1,8 @@
 // Draws what counts for all keys of an owner together, if anything is set: uses, quota, limit, and the most keys.
 
 import { html } from './draw.js';
-import { isCount, readLimit, readQuota, readUses, usesWords, windowWords } from './key-row.js';
-import { inWords, SPANS } from './parts.js';
+import { amountWords, isCount, readLimit, readQuota, readUses, usesWords } from './key-row.js';
+import { countWords, inWords } from './parts.js';
 
 /** Reads `owner` of a list of keys; null if nothing is set, or it is invalid. */
 export function readPlan(owner) {
@@ -12,12 +12,13 @@ export function readPlan(owner) {
 }
 
 /** Draws how much of a quota is used, as a bar and in words, `more` at their end; red when nothing is left. */
-export function quotaBar({ requests, period, remaining }, more = '') {
-  if (remaining === null) return html`<span>Quota ${inWords(requests)} ${SPANS[period]}</span>`;
+export function quotaBar(quota, more = '') {
+  const { requests, remaining } = quota;
+  if (remaining === null) return html`<span>Quota ${amountWords(quota)}</span>`;
   const used = requests - remaining;
   return html`<span class="line">
     <progress class=${remaining === 0 && 'bad'} max=${requests} value=${used} aria-label="Quota used" />
-    <span class=${remaining === 0 && 'bad'}>${inWords(used)} of ${inWords(requests)} ${SPANS[period]}${more}</span>
+    <span class=${remaining === 0 && 'bad'}>${inWords(used)} of ${amountWords(quota)}${more}</span>
   </span>`;
 }
 
@@ -25,7 +26,7 @@ export function ownerLine({ uses, keysMax, quota, limit }) {
   return html`<p class="uses line hint" at="owner">
     <span>All your keys together: ${usesWords(uses)}</span>
     ${quota && quotaBar(quota)}
-    ${limit && html`<span>Limit ${inWords(limit.requests)} ${windowWords(limit.window)}</span>`}
-    <span>At most ${inWords(keysMax)} ${keysMax === 1 ? 'key' : 'keys'}</span>
+    ${limit && html`<span>Limit ${amountWords(limit)}</span>`}
+    <span>At most ${countWords(keysMax)}</span>
   </p>`;
 }

@@ -134,9 +134,6 @@ export function relativeWords(ms) {
   return relative.format(Math.round(ms / unitMs), unit);
 }
 
-/** The words for the span of a limit, by unit. */
-export const SPANS = { s: 'a second', m: 'a minute', h: 'an hour', d: 'a day', day: 'a day', month: 'a month' };
-
 /** Returns whether the value is a number of milliseconds that `Date` can hold. */
 export const isTime = (value) => typeof value === 'number' && Math.abs(value) <= 8.64e15;
 
@@ -172,3 +169,6 @@ const DAYS = [7, 30, 90, 365];
 export const inDays = (days) => (days === 365 ? 'in a year' : days === 1 ? 'in a day' : `in ${days} days`);
 
 export const inWords = (count) => count.toLocaleString('en');
+
+/** Returns words like `1 key` or `2,000 keys`. */
+export const countWords = (count, noun = 'key') => `${inWords(count)} ${noun}${count === 1 ? '' : 's'}`;
