@@ -24,18 +24,12 @@ export function openedOwner({ owner: name, key, said = '', changed, back }) {
   const opened = { name, said, changed, back, owner: null, instead: 'Loading…', question: null, status: '' };
   opened.list = operatorKeys({ args: { owner: name }, title: html`Keys of ${nameOf(name)}` });
   opened.panels = given.keyPanels({
-    request: given.request,
-    named: 'owner',
-    saveAt: '/tools/admin_update_owner',
+    events: (owner, cursor) => given.request('/keys/events', { owner, cursor }),
+    save: (_, fields, before) => save(opened, fields, before),
     replace: (_, item) => take(opened, item),
     edits: { plan: planEdit(() => opened.owner) },
     words: WORDS,
     who: whoDid,
-    async doubt(_, before) {
-      const { output, failure } = await given.callTool('admin_update_owner', { owner: name });
-      const [now] = readOwner(output);
-      return now === undefined ? { failure } : { failure: differences(planWords(before), planWords(now)), now };
-    },
   });
   opened.panels.open(rowOf(opened));
   return {
@@ -63,6 +57,15 @@ function take(opened, item) {
   const [owner] = readOwner(item);
   if (owner) change(opened, { owner, instead: '' });
   opened.changed(item);
+}
+
+/** Changes the settings. Asks again if another admin has changed them since the edit began. */
+async function save({ name }, fields, before) {
+  const read = await given.callTool('admin_update_owner', { owner: name });
+  const [now] = readOwner(read.output);
+  if (now === undefined) return { ...read, output: null };
+  const failure = differences(planWords(before), planWords(now));
+  return failure ? { output: null, failure, now } : given.callTool('admin_update_owner', { owner: name, ...fields });
 }
 
 async function load(opened) {

@@ -25,15 +25,14 @@ export function operatorKeys({ args, title, open, ...options }) {
 function operatorPanels(list, open) {
   const panels = given.keyPanels({
     ...list,
-    request: given.request,
+    events: (keyId, cursor) => given.request('/keys/events', { keyId, cursor }),
+    save,
     family: {
       read: (id, cursor) => given.callTool('admin_list_keys', { childrenOf: id, cursor }),
       end: (id) => given.callTool('admin_revoke_keys', { keyIds: [id] }),
     },
-    saveAt: '/tools/admin_update_key',
     edits: { change: { ...keyEdit, view: (key, form) => keyEdit.view(withData(key), form) } },
     who: whoDid,
-    doubt,
   });
   const dataView = (key) =>
     metadataOf(key.item) &&
@@ -60,13 +59,14 @@ const WITHOUT_PERSON = ['connected', 'delegated'];
 export const whoDid = ({ kind, how, actor }) =>
   WITHOUT_PERSON.includes(kind) ? actor : [actor, HOWS[how]].filter(Boolean).join(', by ');
 
-/** Asks again if another admin has changed the key since it was listed. */
-async function doubt(id, key) {
-  const { output, failure } = await given.callTool('admin_list_keys', { keyId: id });
-  if (output === null) return { failure };
-  const [now] = output.keys.flatMap(readKey);
-  if (now === undefined) return { failure: 'This key was deleted meanwhile.' };
-  return { failure: differences(keyWords(withData(key)), keyWords(withData(now))), now };
+/** Changes a key. Asks again if another admin has changed it since the edit began. */
+async function save(keyId, fields, before) {
+  const listed = await given.callTool('admin_list_keys', { keyId });
+  if (listed.output === null) return listed;
+  const [now] = listed.output.keys.flatMap(readKey);
+  if (now === undefined) return { output: null, failure: 'This key was deleted meanwhile.' };
+  const failure = differences(keyWords(withData(before)), keyWords(withData(now)));
+  return failure ? { output: null, failure, now } : given.callTool('admin_update_key', { keyId, ...fields });
 }
 
 const CHOICES = {

@@ -7,15 +7,15 @@ import { keyChildren, UNREAD } from './key-children.js';
 const IS_IN_USE = ['active', 'soon'];
 
 /**
- * Creates the panels of open rows. `request(path, body)` calls the server. `replace(id, item)` replaces a shown key with
- * the item that the server returned, `count(id, number)` the number of its children. `family`: see keyChildren.
- * `saveAt` is the path that changes a key. `edits`, by name, are what can be changed: { label, first(key), view(key,
- * form) }, where `first` is the place that gets the focus, and `form` is formOf. What is left out is an owner's own:
- * `named` is how requests name the id, `words` are further kinds and fields of events, `who(event)` returns who did it,
- * and `doubt(id, before)` resolves with { failure, now } before something is saved.
+ * Creates the panels of open rows. `events(id, cursor)` resolves with a part of the history, `save(id, fields, before)`
+ * with the changed item; `before` is the key as it was when the edit began, and `now` beside a failure what it has
+ * become meanwhile. `replace(id, item)` replaces a shown key with that item, `count(id, number)` the number of its
+ * children. `family`: see keyChildren. `edits`, by name, are what can be changed: { label, first(key), view(key, form) },
+ * where `first` is the place that gets the focus, and `form` is formOf. What is left out is an owner's own: `words` are
+ * further kinds and fields of events, and `who(event)` returns who did it.
  */
 export function keyPanels(options) {
-  const panels = { named: 'keyId', words: {}, who: ({ actor }) => actor, ...options, states: new Map() }; // by id of an open key: { edit, failure, events, cursor, instead, made }
+  const panels = { words: {}, who: ({ actor }) => actor, ...options, states: new Map() }; // by id of an open key: { edit, failure, events, cursor, instead, made }
   return {
     open({ id, children: number }) {
       panels.states.set(id, {
@@ -77,18 +77,16 @@ const childrenOf = (panels, id) =>
   });
 
 async function readHistory(panels, id, cursor) {
-  const { output, failure } = await panels.request('/keys/events', { [panels.named]: id, cursor });
+  const { output, failure } = await panels.events(id, cursor);
   if (!Array.isArray(output?.events)) return change(panels, id, { instead: complaint(failure) || UNREAD });
   const before = cursor === undefined ? [] : stateOf(panels, id).events;
   change(panels, id, { events: [...before, ...output.events], cursor: output.nextCursor, instead: '' });
 }
 
 async function save(panels, id, edit, fields) {
-  const doubt = await panels.doubt?.(id, stateOf(panels, id).before);
-  if (doubt?.failure)
-    return change(panels, id, { failure: doubt.failure, before: doubt.now ?? stateOf(panels, id).before });
-  const { output, failure } = await panels.request(panels.saveAt, { [panels.named]: id, ...fields });
-  if (output === null) return change(panels, id, { failure });
+  const { before } = stateOf(panels, id);
+  const { output, failure, now = before } = await panels.save(id, fields, before);
+  if (output === null) return change(panels, id, { failure, before: now });
   panels.replace(id, output);
   change(panels, id, { edit: null, failure: undefined }, `${edit} ${id}`, `details ${id}`);
   await readHistory(panels, id);

@@ -7,7 +7,7 @@ import { callTool, hashOf, page, request, set } from './session.js';
 import { shared } from './shared.js';
 
 /** What the part gets of this page, beside what both take from the widgets. */
-const GIVEN = { page, set, callTool, request, hashOf, keyPanels, keyFields, keyIn, limitFields, limitsIn };
+const GIVEN = { page, callTool, request, hashOf, keyPanels, keyFields, keyIn, limitFields, limitsIn };
 
 /** Drops the part: the person is no admin any more. */
 export function dropPart() {

@@ -128,12 +128,12 @@ export async function hashOf(text) {
 const ownPanels = (list) =>
   keyPanels({
     ...list,
-    request,
+    events: (keyId, cursor) => request('/keys/events', { keyId, cursor }),
+    save: (keyId, fields) => request('/keys/update', { keyId, ...fields }),
     family: {
       read: (id, cursor) => callTool('list_api_keys', { childrenOf: id, cursor }),
       end: (id) => callTool('revoke_api_key', { keyId: id }),
     },
-    saveAt: '/keys/update',
     edits: OWN_EDITS,
   });
 
