@@ -129,8 +129,7 @@ function askToRevoke(opened) {
   ask(opened, { label, words, verb: 'Revoke all', doing: 'Revoking…', ends: true, place: 'revoke all', act });
 }
 
-const button = (at, words, look, act) =>
-  html`<button type="button" class=${look} at=${at} onclick=${act}>${words}</button>`;
+const button = (at, words, look, act) => html`<button class=${look} at=${at} onclick=${act}>${words}</button>`;
 
 function actionsOf(opened) {
   const { blocked, keys } = opened.owner;

@@ -77,6 +77,6 @@ const rowOf = (
     ${quota && quotaBar(quota, `, ${Math.round(share * 100)} %`)}
   </div>
   <div class="buttons line">
-    <button type="button" at="owner ${owner}" aria-label="Open ${owner}" onclick=${() => open(owner)}>Open</button>
+    <button at="owner ${owner}" aria-label="Open ${owner}" onclick=${() => open(owner)}>Open</button>
   </div>
 </li>`;

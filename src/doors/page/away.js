@@ -73,8 +73,7 @@ function leave(go) {
   set({ leaving }, 'cancel of leaving');
 }
 
-const button = (words, go) =>
-  html`<button type="button" class="solid" at="leave" onclick=${() => leave(go)}>${words}</button>`;
+const button = (words, go) => html`<button class="solid" at="leave" onclick=${() => leave(go)}>${words}</button>`;
 
 export const appButton = () => button(html`Sign in at <bdi>${app.host}</bdi>`, goToApp);
 

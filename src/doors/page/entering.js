@@ -137,8 +137,8 @@ export function offerView(offer) {
     ${isKeyShown() && html`<p class="warn">The new key that is shown below would be gone.</p>`}
     <div class="line">
       ${setup.app !== null && page.leaving === null && appButton()}
-      <button type="button" at="accept" onclick=${() => begin(offer, false)}>Sign in as <bdi>${String(sub)}</bdi></button>
-      <button type="button" at="decline" onclick=${decline}>No</button>
+      <button at="accept" onclick=${() => begin(offer, false)}>Sign in as <bdi>${String(sub)}</bdi></button>
+      <button at="decline" onclick=${decline}>No</button>
     </div>
     ${page.leaving?.view()}
   </section>`;

@@ -59,7 +59,7 @@ export function keyChildren({ id, family, state, change, count }) {
   const row = (child, isQuiet) => html`<li class="line" at="child ${child.id}">
     <div class="line"><span>${nameOf(String(child.name))}</span>${scopeList(child.scopes, SCOPES_SHOWN)}
       <span class="hint">ends ${timeOf(child.expiresAt)}</span></div>
-    ${!isQuiet && html`<button type="button" class="bad" at="end ${child.id}" aria-label="End ${child.name}" onclick=${() => askToEnd(child)}>End</button>`}
+    ${!isQuiet && html`<button class="bad" at="end ${child.id}" aria-label="End ${child.name}" onclick=${() => askToEnd(child)}>End</button>`}
   </li>`;
 
   /** Draws the list. `isQuiet`: without buttons, as a question is open. */

@@ -100,7 +100,7 @@ function editButton(panels, key, edit) {
   const { id, name } = key;
   const { label, first } = panels.edits[edit];
   const begin = () => change(panels, id, { edit, failure: undefined, before: { ...key } }, first(key));
-  return html`<button type="button" at="${edit} ${id}" aria-label="${label}: ${name}" onclick=${begin}>${label}</button>`;
+  return html`<button at="${edit} ${id}" aria-label="${label}: ${name}" onclick=${begin}>${label}</button>`;
 }
 
 function editView(panels, key) {
@@ -128,7 +128,7 @@ function formOf(panels, key, edit, { read, words, fields }) {
     ${fields}
     <div class="line">
       ${workButton({ at: `save ${id}`, label: 'Save', doing: 'Saving…', look: 'solid' })}
-      <button type="button" at="leave ${id}" onclick=${cancel}>Cancel</button>
+      <button at="leave ${id}" onclick=${cancel}>Cancel</button>
     </div>
   </form>`;
 }

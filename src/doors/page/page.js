@@ -21,7 +21,7 @@ function top() {
   const { session } = page;
   const who = (session) => html`<div class="line end">
     <p class="hint">Signed in as ${whoIs(session)}</p>
-    <button type="button" at="sign out" onclick=${signOut}>Sign out</button>
+    <button at="sign out" onclick=${signOut}>Sign out</button>
   </div>`;
   return html`<header class="line">
     <h1 class="line">${icon('key')}<span>API keys <small>at ${new URL(setup.url).host}</small></span></h1>
@@ -58,12 +58,12 @@ const ownView = () => html`${page.task !== null && taskView(page.task)}
 function createButton(full) {
   if (full !== null) {
     const told = () => set({ notice: 'No more can be made: delete one, or ask whoever runs this server for more.' });
-    return html`<button type="button" class="solid" at="new" aria-disabled="true" onclick=${told}>
+    return html`<button class="solid" at="new" aria-disabled="true" onclick=${told}>
       Create a key (${full})
     </button>`;
   }
   const create = () => set({ task: { create: true } }, 'name');
-  return html`<button type="button" class="solid" at="new" onclick=${create}>Create a key</button>`;
+  return html`<button class="solid" at="new" onclick=${create}>Create a key</button>`;
 }
 
 function view() {

@@ -48,7 +48,7 @@ function linkWords() {
     <p>Whoever runs this server can send you a link that signs you in. It is made on the server:</p>
     <div class="line">
       <pre at="command">${COMMAND.split(' ').flatMap((word) => [html`<span>${word}</span>`, ' '])}</pre>
-      <button type="button" at="copy command" aria-label="Copy the command" onclick=${copy}>Copy</button>
+      <button at="copy command" aria-label="Copy the command" onclick=${copy}>Copy</button>
     </div>
     <p class=${copied === '' ? 'sr' : 'hint'} role="status">${copied}</p>
   </div>`;

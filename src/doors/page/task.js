@@ -109,7 +109,7 @@ function createView(task) {
     task,
     verb: 'Create key',
     doing: 'Creating…',
-    other: html`<button type="button" at="cancel create" onclick=${() => set({ task: null }, 'new')}>Cancel</button>`,
+    other: html`<button at="cancel create" onclick=${() => set({ task: null }, 'new')}>Cancel</button>`,
     act: (wanted) => send('/tools/create_api_key', wanted, show),
   });
 }
@@ -168,7 +168,7 @@ function codeView({ ask, failure }) {
     ${heading('A program asks for a key')}${complaint(failure)}${isTyped ? typed : shown}
     <div class="line">
       ${workButton({ at: 'go on', label: goOn, doing: 'Looking for it…', look: 'solid' })}
-      <button type="button" at="leave" onclick=${() => leave()}>${isTyped ? 'Cancel' : 'No'}</button>
+      <button at="leave" onclick=${() => leave()}>${isTyped ? 'Cancel' : 'No'}</button>
     </div>
   </form>`;
 }
@@ -195,7 +195,7 @@ function programView(task) {
     task,
     verb: 'Make the key',
     doing: 'Deciding…',
-    other: html`<button type="button" at="refuse" onclick=${refuse}>Refuse</button>`,
+    other: html`<button at="refuse" onclick=${refuse}>Refuse</button>`,
     act: make,
   });
 }

@@ -5,7 +5,8 @@
 // A value in a hole is never markup. A hole is a whole attribute (`onclick=${f}`), a part of a quoted one, or a child:
 // text, a description, or a list of them; null, undefined and false are left out. `at` is the key of an element among
 // its siblings: it keeps its identity when others come, go or move, and the focus finds it again. Elements without
-// children end with `/>`. White space with a line break is dropped at the edges of text.
+// children end with `/>`. A button sends its form only with `type="submit"`. White space with a line break is dropped at
+// the edges of text.
 
 const HOLE = '\u0000';
 const TOKEN = /<\/[\w-]+>|<([\w-]+)((?:\s+[\w-]+(?:=(?:"[^"]*"|\0))?)*)\s*(\/?)>|\0|[^<\0]+/g;
@@ -128,7 +129,8 @@ function fill(parent, children) {
 function create({ tag }) {
   if (tag === undefined) return new Text();
   const isDrawing = tag === 'svg' || tag === 'path';
-  return isDrawing ? document.createElementNS('http://www.w3.org/2000/svg', tag) : document.createElement(tag);
+  if (isDrawing) return document.createElementNS('http://www.w3.org/2000/svg', tag);
+  return Object.assign(document.createElement(tag), tag === 'button' && { type: 'button' });
 }
 
 function update(node, wanted) {

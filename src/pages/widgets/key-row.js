@@ -38,7 +38,7 @@ export function keyRow(key, { ask, isOpen, isAsked, toggle, own, whose }, below)
     <div class="buttons line">${
       !isAsked &&
       html`${first && action(key, first, ask)}
-        <button type="button" at="details ${id}" aria-label="More about ${name}" aria-expanded=${String(isOpen)} onclick=${toggle}>…</button>`
+        <button at="details ${id}" aria-label="More about ${name}" aria-expanded=${String(isOpen)} onclick=${toggle}>…</button>`
     }</div>
     ${rotation && html`<p class="sentence hint">${icon('rotate')}<span>${rotationWords(rotation)}</span></p>`}
     ${below}
@@ -54,7 +54,7 @@ function kindsOf(key) {
 
 function action({ id, name }, kind, ask) {
   const { verb } = ACTIONS[kind];
-  return html`<button type="button" class=${kind === 'delete' && 'bad'} at="${kind} ${id}" aria-label="${verb} ${name}"
+  return html`<button class=${kind === 'delete' && 'bad'} at="${kind} ${id}" aria-label="${verb} ${name}"
     onclick=${() => ask(kind)}>${verb}</button>`;
 }
 

@@ -93,8 +93,8 @@ function boxOf(shown, box) {
     <div class="line box">
       ${codeOf(shown, box)}
       <div class="line">
-        ${box === KEY && html`<button type="button" at=${placeOf(shown, 'show')} aria-label="${word} key" onclick=${toggle}>${word}</button>`}
-        <button type="button" class=${box === KEY && 'solid'} at=${placeOf(shown, box.copy)}
+        ${box === KEY && html`<button at=${placeOf(shown, 'show')} aria-label="${word} key" onclick=${toggle}>${word}</button>`}
+        <button class=${box === KEY && 'solid'} at=${placeOf(shown, box.copy)}
           aria-label=${isCopied ? null : box.copy} onclick=${() => copyFrom(shown, box)}>
           ${icon(isCopied ? 'done' : 'copy')}${isCopied ? 'Copied' : 'Copy'}
         </button>
@@ -138,7 +138,7 @@ function viewOf(shown) {
     ${factsOf(shown)}
     ${!isInRow && next}
     ${SETTINGS.length > 0 && settings}
-    ${saved && html`<p><button type="button" at=${placeOf(shown, 'saved')} onclick=${saved}>I have saved it</button></p>`}
+    ${saved && html`<p><button at=${placeOf(shown, 'saved')} onclick=${saved}>I have saved it</button></p>`}
   </div>`;
 }
 

@@ -65,7 +65,7 @@ export async function busily(at, work) {
  */
 export function workButton({ at, label, doing, look, act }) {
   const isBusy = isWorking(at);
-  return html`<button type=${act ? 'button' : 'submit'} class=${look} at=${at} aria-disabled=${isBusy && 'true'}
+  return html`<button type=${!act && 'submit'} class=${look} at=${at} aria-disabled=${isBusy && 'true'}
     onclick=${act && (() => busily(at, act))}>
     ${isBusy ? doing : label}
   </button>`;
@@ -91,7 +91,7 @@ export const copyGesture = () =>
 
 /** Draws a button of a group in which one is pressed. */
 export const pill = (at, words, isPressed, act) =>
-  html`<button type="button" at=${at} aria-pressed=${String(isPressed)} onclick=${act}>${words}</button>`;
+  html`<button at=${at} aria-pressed=${String(isPressed)} onclick=${act}>${words}</button>`;
 
 // Invisible characters, except joiners, direction marks, variation selectors and flag tags, which have honest uses.
 const UNSEEN = /(?!\p{Variation_Selector}|[\u200c-\u200f\u{e0020}-\u{e007f}])\p{Default_Ignorable_Code_Point}/u;

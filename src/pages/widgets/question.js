@@ -51,7 +51,7 @@ export function question({ at, look, label, words, choice, verb, doing, ends, ac
   }
   function view() {
     const isBusy = isWorking(goOn);
-    const leave = html`<button type="button" at="cancel ${at}" aria-describedby=${!failure && 'asked'} onclick=${close}>Cancel</button>`;
+    const leave = html`<button at="cancel ${at}" aria-describedby=${!failure && 'asked'} onclick=${close}>Cancel</button>`;
     return html`<div class="${look} stack" at=${at} role="group" aria-label=${label}
       onkeydown=${({ key }) => key === 'Escape' && !isBusy && close()}>
       ${failure ? complaint(failure) : html`<p id="asked">${words}</p>`}
