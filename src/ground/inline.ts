@@ -90,6 +90,8 @@ const LINE_COMMENT = /\/\/[^\n]*/y;
 const REGULAR_EXPRESSION = /\/(?:\\.|\[(?:\\.|[^\]\\])*\]|[^/\\[])+\/\w*/y;
 /** The text of a template, up to its end or the next hole. */
 const TEMPLATE = /(?:\\.|\$(?!\{)|[^\\`$])*(?:`|\$\{)/sy;
+/** Line breaks beside the tags and holes of a template that describes elements, which mean nothing there (draw.js). */
+const BREAKS = /(?<=>)\n|\n(?=<)|(?<=^\})\n(?=\$\{$)/g;
 /** Code after which a slash begins a regular expression, not a division. */
 const LAST_CHARS = 7; // one more than `return` has
 const BEFORE_EXPRESSION = /(?:^|[=(,:[!&|?{};>]|\breturn)$/;
@@ -114,7 +116,7 @@ export function minifiedScript(script: string): string {
     if (!isTemplate) return token;
     const words = take(TEMPLATE);
     if (words.endsWith('${')) open.push('${');
-    return token + words;
+    return (token + words).replace(BREAKS, '');
   }
   for (let token = next(); token !== ''; token = next()) {
     if (/^(?:\s|\/[/*])/.test(token)) gap += token;

@@ -68,6 +68,11 @@ const CASES: readonly (readonly [what: string, script: string, left: string])[] 
     '`a  // §{ b ? `c  §{ { d: 1 } } {` : "}" }  e`;',
     '`a  // §{b?`c  §{{d:1}} {`:"}"}  e`;',
   ],
+  [
+    'breaks beside tags and holes',
+    'html`<p\n at="a">\na\n§{b}\n</p>\n§{c}\n§{d}`;',
+    'html`<p\n at="a">a\n§{b}</p>§{c}§{d}`;',
+  ],
   ['a $ in a template', '`$ $5  \\§{ x }  \\``;', '`$ $5  \\§{ x }  \\``;'],
   ['regular expressions', 'x.replace(/[/"\'] \\/ {/g, "");', 'x.replace(/[/"\'] \\/ {/g,"");'],
   ['divisions', 'a / b / c; (a) / 2 / d;', 'a/b/c;(a)/2/d;'],
