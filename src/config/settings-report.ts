@@ -42,7 +42,6 @@ export const withoutEffect = (
       authorizationServer === null &&
       connect === null &&
       'there is no authorization server: OAUTH_REDIRECTS, OAUTH_CLIENTS, or JWT_ISSUER without JWT_SECRET',
-    OAUTH_RESOURCES: connect === null && 'neither OAUTH_REDIRECTS nor OAUTH_CLIENTS is set',
     JWT_SCOPES: (authorizationServer === null || connect !== null) && 'clients are not sent to JWT_ISSUER',
     DATABASE_AUTH_TOKEN: database.mode === 'embedded' && 'the database is a file',
     KEYS_PAGE_SIGN_IN: keysPage === null && 'KEYS_PAGE is 0',

@@ -30,6 +30,7 @@ describe('a variable without effect is named', () => {
     [{ KEYS_PAGE: '0', KEYS_PAGE_CLIENT_ID: 'page', ...ISSUER }, ['KEYS_PAGE_CLIENT_ID: KEYS_PAGE is 0']],
     [{ KEYS_PAGE_SCOPE: 'openid' }, ['KEYS_PAGE_SCOPE: the page /keys has no KEYS_PAGE_CLIENT_ID']],
     [{ KEYS_PAGE_SCOPE: 'openid', KEYS_PAGE_CLIENT_ID: 'page', ...ISSUER }, []],
+    [{ OAUTH_RESOURCES: 'https://mcp.example' }, []], // users may bind keys to it
     [REPLICA, []],
     [{}, []],
   ])('%j', (env, named) => {
