@@ -3,8 +3,9 @@
 import { parseArgs } from 'node:util';
 import { parseLimit, parseQuota } from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
-import { isStorable, isWithinEdits, REPLACEMENT, reasonOf } from '../ground/text.ts';
+import { hasLength, isScope, isStorable, isVisible, isWithinEdits, REPLACEMENT, reasonOf } from '../ground/text.ts';
 import { isIdShaped } from '../keys/record.ts';
+import { isSubject, SUBJECT_CHARS_MAX } from '../users/identity.ts';
 import { UsageError } from './io.ts';
 
 /** A kind of value. */
@@ -70,12 +71,17 @@ export const many = <T>(of: Kind<T>): Option<readonly T[]> => ({
   read: (texts, said) => readEach(of, texts, said),
 });
 
-const text = (name: string, expected: string): Kind<string> => kind(name, expected, (given) => given || null);
-export const FILE = text('file', 'a file');
-export const NAME = text('NAME', 'a name');
-export const SCOPE = text('S', 'a scope');
-export const OWNER = kind('OWNER', 'an owner', (given) => (given !== '' && isStorable(given) ? given : null));
-export const ID = kind('id', 'an id of 32 hex digits', (given) => (isIdShaped(given) ? given : null));
+const text = (name: string, expected: string, isOne: (given: string) => boolean): Kind<string> =>
+  kind(name, expected, (given) => (isOne(given) ? given : null));
+export const FILE = text('file', 'a file', (given) => given !== '');
+export const NAME = text(
+  'NAME',
+  '1 to 200 characters without controls, and not blank',
+  (given) => hasLength(given, 1, 200) && isStorable(given) && isVisible(given),
+);
+export const SCOPE = text('S', '1 to 100 printable ASCII characters without space, quote or backslash', isScope);
+export const OWNER = text('OWNER', `1 to ${SUBJECT_CHARS_MAX} characters without controls`, isSubject);
+export const ID = text('id', 'an id of 32 hex digits', isIdShaped);
 export const LIMIT = kind('100/1m', 'calls in a window of at most 366 days, like 100/1m', parseLimit);
 export const QUOTA = kind('5000/day', 'calls in a day or month, like 5000/day', parseQuota);
 export const SPAN_MS = kind('90d', 'a time like 12h or 90d', parseDuration);

@@ -72,6 +72,13 @@ const WRONG = [
   ['revoke', '--user', 'alice', '--user', 'bob', '--yes'],
   ['revoke', '--scope', 'a', '--scope=b', '--yes'],
   ['revoke', '--expires-within', '14d', '--yes'],
+  ['revoke', '--scope', 'read write', '--yes'], // no key has a scope with a space
+  ['list', '--scope', 'read write'],
+  ['create', '--ask', 'https://127.0.0.1:1', '--scope', 'read write'],
+  ['header', 'https://127.0.0.1:1', '--scope', 'read write'],
+  ['create', '--ask', 'https://127.0.0.1:1', '--name', 'n'.repeat(201)],
+  ['header', 'https://127.0.0.1:1', '--name', ' '],
+  ['block', 'o'.repeat(256)], // nobody is called so
 ];
 test.each(WRONG.map((args) => [args.join(' ').slice(0, 60), args] as const))(
   '%p is a wrong usage, which says the right one',

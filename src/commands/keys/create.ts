@@ -12,26 +12,21 @@ import { createAudience } from '../../keys/audience.ts';
 import { OPERATORS_SCOPES } from '../../keys/grants.ts';
 import { createKeyDomain } from '../../keys/index.ts';
 import { keyRequestFields } from '../../tools/key-fields.ts';
-import { isSubject, SUBJECT_CHARS_MAX } from '../../users/identity.ts';
 import { command } from '../command.ts';
 import { CommandError, type IoStreams, UsageError } from '../io.ts';
 import { META, metadataOf } from '../metadata.ts';
-import { flag, kind, LIMIT, many, NAME, NUMBER, optional, QUOTA, SCOPE } from '../options.ts';
+import { flag, LIMIT, many, NAME, NUMBER, OWNER, optional, QUOTA, SCOPE } from '../options.ts';
 import { askForKey, SERVER } from './ask.ts';
 import { byCommand, sha256, stderrLog, usageErrorOf, withStore } from './database.ts';
 
 const WAIT_MS_MAX = 5000;
-
-const SUBJECT = kind('OWNER', `1 to ${SUBJECT_CHARS_MAX} characters without controls`, (given) =>
-  isSubject(given) ? given : null,
-);
 
 export const verb = command({
   name: 'keys create',
   summary:
     'Creates a key and prints it, and nothing else, on stdout. It is shown this once. --no-secret: a key for rules alone (keys rule add), of which the id is printed, and nobody sees the secret. With --ask it asks another server, where a person decides; --name and --scope are what that person is shown.',
   options: {
-    user: optional(SUBJECT),
+    user: optional(OWNER),
     name: optional(NAME),
     scope: many(SCOPE),
     days: optional(NUMBER),
