@@ -33,6 +33,8 @@ export interface Proxy extends AsyncDisposable {
   readonly requests: readonly string[];
   /** Requests that held `text` so far. */
   sent(text: string): number;
+  /** Of these, those that are no further try of one whose response was late: such a try has a connection of its own. */
+  begun(text: string): number;
 }
 
 /** `delayMs`: how much later each response comes. */
@@ -143,6 +145,8 @@ export async function startProxy(target: string, { delayMs = 0 } = {}): Promise<
     },
     requests,
     sent: (text) => requests.filter((request) => request.includes(text)).length,
+    begun: (text) =>
+      requests.filter((request) => request.includes(text) && /^connection: keep-alive/im.test(request)).length,
     async [Symbol.asyncDispose]() {
       for (const socket of sockets) socket.destroy();
       listener.close();
