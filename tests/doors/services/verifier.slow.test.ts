@@ -7,6 +7,7 @@ import { rows } from '../../support/everything.ts';
 
 const BOUND_MS = 1000;
 const TIMES = 20;
+const AT_ONCE = 5;
 
 describe.each(
   rows(
@@ -27,9 +28,10 @@ describe.each(
       const { id, key } = await at.createKey('operator', ['introspect']);
       const verifier = createVerifier({ url: at.url, id, key });
       const late: [string, number][] = [];
-      for (let time = 0; time < TIMES; time += 1) {
-        const letsIn = async (made: string) => (await verifier.verify(made, { scopes: ['read'] })).ok;
-        late.push(...(await lateEndings(at, BOUND_MS, letsIn)));
+      const letsIn = async (made: string) => (await verifier.verify(made, { scopes: ['read'] })).ok;
+      for (let time = 0; time < TIMES; time += AT_ONCE) {
+        const all = Array.from({ length: AT_ONCE }, () => lateEndings(at, BOUND_MS, letsIn));
+        late.push(...(await Promise.all(all)).flat());
       }
       expect(late).toEqual([]);
       await verifier.close();
