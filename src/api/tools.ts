@@ -64,7 +64,7 @@ function toolRoute(tool: Tool, { run, streams, signIn, log }: ToolRouteOptions):
     return sent ?? refuse(context, OVERLOADED, limits);
   }
 
-  return { post, refuse };
+  return { post, refuse, changesNoKeys: tool.credential === 'api_key' };
 }
 
 const NO_INPUT = {};

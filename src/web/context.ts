@@ -58,6 +58,13 @@ interface LoggedCall {
   };
 }
 
+/** What a request's context needs of its route (web/router.ts). */
+interface FoundRoute {
+  readonly path: string;
+  readonly any?: unknown;
+  readonly changesNoKeys?: boolean;
+}
+
 /** The address of a client that has none. */
 const NO_ADDRESS = 'unknown';
 
@@ -67,6 +74,10 @@ export type ObserveRequest = (context: RequestContext) => (response: Response) =
 export class RequestContext {
   /** The request's call; the last one of a batch. */
   call: LoggedCall | undefined = undefined;
+  /** The route's path in the route table; null if there is no route. */
+  readonly route: string | null;
+  /** Whether a proxy asks about a request to another server, and so sends that server's Host. */
+  readonly isProxied: boolean;
   /** The MCP client's `clientInfo`, as it was sent (mcp/client.ts). */
   clientInfo: unknown = undefined;
   /** 0 until the body is read. */
@@ -98,12 +109,11 @@ export class RequestContext {
     server: RequestServer,
     connections: Connections,
     readonly request: Request,
-    /** The route's path in the route table; null if there is no route. */
-    readonly route: string | null,
-    /** Whether a proxy asks about a request to another server, and so sends that server's Host. */
-    readonly isProxied = false,
+    found?: FoundRoute,
   ) {
     const { headers } = request;
+    this.route = found?.path ?? null;
+    this.isProxied = found?.any !== undefined;
     this.#server = server;
     this.#connections = connections;
     this.headers = headers;
@@ -114,7 +124,7 @@ export class RequestContext {
     this.idIsGiven = given !== null;
     this.requestId = given ?? server.newRequestId();
     this.secure = ownTls || (trustProxy > 0 && forwardedProto(headers, trustProxy) === 'https');
-    if (this.#mayChangeKeys) this.clientAddress();
+    if (found?.changesNoKeys !== true && this.#mayChangeKeys) this.clientAddress();
     this.observed = server.observe?.(this);
     this.beginPart();
   }
@@ -166,7 +176,7 @@ export class RequestContext {
 
   /**
    * Returns whether the address is needed while the client is there: whoever hangs up and changes a key would leave none in
-   * the trail. Calls with a key, which change none and are the many, don't pay for it.
+   * the trail. Calls with a key, which change none and are the many, don't pay for it, nor do routes of tools for keys.
    */
   get #mayChangeKeys(): boolean {
     const { xApiKey, bearer } = this.credentials;

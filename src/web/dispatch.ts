@@ -54,7 +54,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
 
   async function respond(request: Request, connections: Connections): Promise<Response> {
     const found = route(pathOf(request.url));
-    const context = new RequestContext(server, connections, request, found?.path ?? null, found?.any !== undefined);
+    const context = new RequestContext(server, connections, request, found);
     // Only POST waits: after another method a client may pipeline its next request (RFC 9112 §9.3.2).
     const turnEnd = request.method === 'POST' ? endOfTurn() : undefined;
     if (turnEnd !== undefined) await turnEnd;

@@ -29,6 +29,8 @@ export interface Handlers {
    * another server's, so CORS and HSTS are too. Excludes `get` and `post`.
    */
   readonly any?: Handler;
+  /** Its calls change no key, whatever credential they have. */
+  readonly changesNoKeys?: boolean;
   /** The problem that the path always gets, more precise than `not_found`. */
   readonly missing?: Problem;
   /** Creates the response to a refusal before the handler; by default problemResponse. */

@@ -40,7 +40,7 @@ function streamsOn(total = 16 * MIB) {
     newRequestId: () => 'r',
     address,
   };
-  const context = new RequestContext(server, NO_CONNECTION, request, null);
+  const context = new RequestContext(server, NO_CONNECTION, request);
 
   function open() {
     const seen = { ended: 0 };

@@ -57,7 +57,6 @@ const context = new RequestContext(
   { ...server, newRequestId: () => 'r-1', begun: nothing, over: nothing },
   peer,
   requestOf(loads.REST),
-  null,
 );
 const newCall = () => new Call(context, { xApiKey: key, bearer: null, metaApiKey: null });
 await service.app.fetch(requestOf(loads.REST), peer); // from now on the key is known
