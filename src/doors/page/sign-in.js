@@ -26,7 +26,8 @@ export function signInCard(why, waiting) {
     <h2 id="sign-in-title" at="sign-in" tabindex="-1">Sign in</h2>
     ${why !== '' && complaint(why)}
     ${waiting !== '' && html`<p role="status">${waiting}</p>`}
-    <p class="hint">With an API key a program calls this server on your behalf. Here you make keys, and end them.</p>
+    <p class="hint">With an API key a program calls this server on your behalf. Here you make keys, and end them. You are
+      signed in until you close or reload this tab.</p>
     ${app !== null && page.leaving === null && html`<div>${appButton()}</div>`}
     ${issuer !== null && page.leaving === null && html`<div>${issuerButton()}</div>`}
     ${page.leaving?.view()}
@@ -60,10 +61,8 @@ function pasteForm() {
   return html`<form class=${isOnlyPasted ? 'field' : 'field next'} onsubmit=${use}>
     <label for="token">${isOnlyPasted ? 'Paste' : 'Or paste'} a user token</label>
     <div class="line">
-      <input id="token" name="token" autocomplete="off" autocapitalize="off" spellcheck="false" required
-        aria-describedby="token-hint" />
+      <input id="token" name="token" autocomplete="off" autocapitalize="off" spellcheck="false" required />
       ${workButton(send)}
     </div>
-    <p id="token-hint" class="hint">It stays in this tab, and is gone when you close or reload it.</p>
   </form>`;
 }
