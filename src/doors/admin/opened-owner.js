@@ -7,7 +7,7 @@ import { complaint, countWords, inWords, nameOf, setup, toldView } from '../../p
 import { question } from '../../pages/widgets/question.js';
 import { given } from './given.js';
 import { operatorKeys, whoDid } from './operator-keys.js';
-import { dataWords, differences, orNone, planEdit, planWords, readOwner } from './plan.js';
+import { dataWords, differences, orNone, planEdit, planWords, readOwner, savedWords } from './plan.js';
 
 const WORDS = {
   blocked: 'Blocked',
@@ -18,15 +18,22 @@ const WORDS = {
 
 /**
  * Opens an owner. `key`, as listed, is a key whose row opens, too, and `said` what is told about it. `changed(item)`
- * takes what a tool returned; `back` leaves the owner.
+ * takes what a tool returned; `back` leaves the owner; `seek(key)`: see operatorKeys.
  */
-export function openedOwner({ owner: name, key, said = '', changed, back }) {
-  const opened = { name, said, changed, back, owner: null, instead: 'Loading…', question: null, status: '' };
-  opened.list = operatorKeys({ args: { owner: name }, title: html`Keys of ${nameOf(name)}` });
+export function openedOwner({ owner: name, key, said, changed, back, seek }) {
+  const opened = { name, changed, back, owner: null, instead: 'Loading…', question: null, status: '', isNew: false };
+  opened.list = operatorKeys({ args: { owner: name }, title: html`Keys of ${nameOf(name)}`, seek });
   opened.panels = given.keyPanels({
-    events: (owner, cursor) => given.request('/keys/events', { owner, cursor }),
+    async events(owner, cursor) {
+      const read = await given.request('/keys/events', { owner, cursor });
+      if (cursor === undefined) opened.isNew = read.output?.events?.length === 0;
+      return read;
+    },
     save: (_, fields, before) => save(opened, fields, before),
-    replace: (_, item) => take(opened, item),
+    replace(_, item, said) {
+      take(opened, item);
+      change(opened, { status: said });
+    },
     edits: { plan: planEdit(() => opened.owner) },
     words: WORDS,
     who: whoDid,
@@ -38,14 +45,14 @@ export function openedOwner({ owner: name, key, said = '', changed, back }) {
     begin() {
       void load(opened);
       void opened.list.load();
-      if (key !== undefined) opened.list.reveal(key);
+      if (key !== undefined) opened.list.reveal(key, said);
     },
     async refresh() {
       opened.panels.readHistory(name);
       await Promise.all([load(opened), opened.list.refresh()]);
     },
-    view: () => html`${said !== '' && html`<p class="hint" role="status">${said}</p>`}${ownerView(opened)}
-      <div class="card flush" at="listed">${opened.list.view()}</div>`,
+    view: () => html`${ownerView(opened)}
+      ${!isUnknown(opened) && html`<div class="card flush" at="listed">${opened.list.view()}</div>`}`,
     close: () => opened.list.close(),
   };
 }
@@ -65,7 +72,10 @@ async function save({ name }, fields, before) {
   const [now] = readOwner(read.output);
   if (now === undefined) return { ...read, output: null };
   const failure = differences(planWords(before), planWords(now));
-  return failure ? { output: null, failure, now } : given.callTool('admin_update_owner', { owner: name, ...fields });
+  if (failure) return { output: null, failure, now };
+  const saved = await given.callTool('admin_update_owner', { owner: name, ...fields });
+  const [owner] = readOwner(saved.output);
+  return { ...saved, said: owner ? savedWords(planWords(now), planWords(owner)) : '' };
 }
 
 async function load(opened) {
@@ -149,6 +159,12 @@ const planView = ({ limit, quota, keys, keysMax, metadata, uses }) => html`<dl>
   <dt>Data</dt><dd><bdi>${dataWords(metadata)}</bdi></dd>
 </dl>`;
 
+/** Returns whether there is nothing of the owner: a name that nobody has. */
+const isUnknown = ({ owner, isNew }) => isNew && owner?.keys === 0 && !owner.blocked && owner.metadata === null;
+
+const UNKNOWN =
+  'There is no owner of exactly this name: no key, and no history. A plan that is set now holds once there is one.';
+
 function ownerView(opened) {
   const { name, owner, instead, question: asked, status, panels, back } = opened;
   const head = html`<header class="line">
@@ -158,13 +174,16 @@ function ownerView(opened) {
     ${toldView(status, 'end')}
   </header>`;
   if (owner === null) return html`<section class="card stack" at="opened">${head}<div>${instead}</div></section>`;
+  const isNobody = isUnknown(opened);
   return html`<section class="card stack" at="opened" aria-label="Owner ${name}">
     ${head}
-    ${owner.keys === 0 && html`<p class="hint">Nobody of exactly this name has a key.</p>`}
-    ${planView(owner)}
+    ${isNobody && html`<p class="warn">${UNKNOWN}</p>`}
+    ${owner.keys === 0 && !isNobody && html`<p class="hint">Nobody of exactly this name has a key.</p>`}
+    ${isNobody ? html`<details><summary>The plan that would hold</summary>${planView(owner)}</details>` : planView(owner)}
     ${asked === null && !panels.isAsking(name) && actionsOf(opened)}
     ${asked?.view()}
     ${panels.editView(rowOf(opened))}
-    ${panels.historyView(rowOf(opened), asked !== null || panels.isAsking(name))}
+    ${!isNobody && panels.historyView(rowOf(opened), asked !== null || panels.isAsking(name))}
+    ${owner.keys > 0 && html`<p class="hint">What happened to a key is in the history of its own row: “…”.</p>`}
   </section>`;
 }

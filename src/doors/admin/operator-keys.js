@@ -5,11 +5,15 @@ import { readKey } from '../../pages/widgets/key-row.js';
 import { keysList } from '../../pages/widgets/keys-list.js';
 import { countWords, inWords, pill } from '../../pages/widgets/parts.js';
 import { given } from './given.js';
-import { dataWords, differences, keyEdit, keyWords, metadataOf } from './plan.js';
+import { dataWords, differences, keyEdit, keyWords, metadataOf, savedWords } from './plan.js';
 
 const withData = (key) => ({ ...key, metadata: metadataOf(key.item) });
+const wordsOf = (key) => keyWords(withData(key));
 
-/** Creates the list of keys that `args` of admin_list_keys name. `open(owner)`, if given, opens the owner of a row. */
+/**
+ * Creates the list of keys that `args` of admin_list_keys name. `open(owner)`, if given, opens the owner of a row;
+ * `seek(key)` looks for a key that is pasted into its search.
+ */
 export function operatorKeys({ args, title, open, ...options }) {
   return keysList({
     callTool: given.callTool,
@@ -65,8 +69,11 @@ async function save(keyId, fields, before) {
   if (listed.output === null) return listed;
   const [now] = listed.output.keys.flatMap(readKey);
   if (now === undefined) return { output: null, failure: 'This key was deleted meanwhile.' };
-  const failure = differences(keyWords(withData(before)), keyWords(withData(now)));
-  return failure ? { output: null, failure, now } : given.callTool('admin_update_key', { keyId, ...fields });
+  const failure = differences(wordsOf(before), wordsOf(now));
+  if (failure) return { output: null, failure, now };
+  const saved = await given.callTool('admin_update_key', { keyId, ...fields });
+  const [key] = readKey(saved.output);
+  return { ...saved, said: key && savedWords(wordsOf(now), wordsOf(key)) };
 }
 
 const CHOICES = {
@@ -75,17 +82,17 @@ const CHOICES = {
   unused: 'Unused for 90 days',
 };
 
-/** Creates the view of all keys, or of those that may be trouble. */
-export function allKeys({ open }) {
+/** Creates the view of all keys, or of those that may be trouble. `ways`: `open` and `seek` of operatorKeys. */
+export function allKeys(ways) {
   const view = { only: null, list: null, looked: 0 };
-  choose(view, null, open);
+  choose(view, null, ways);
   return {
     isAll: true,
     refresh: () => view.list.refresh(),
     view: () => html`<div class="pills line" role="group" aria-label="Which keys">
-        ${pill('any', 'All', view.only === null, () => choose(view, null, open))}
+        ${pill('any', 'All', view.only === null, () => choose(view, null, ways))}
         ${Object.entries(CHOICES).map(([only, label]) =>
-          pill(`only ${only}`, label, view.only === only, () => choose(view, only, open)),
+          pill(`only ${only}`, label, view.only === only, () => choose(view, only, ways)),
         )}
       </div>
       <div class="card flush" at="listed">${view.list.view()}</div>`,
@@ -93,12 +100,12 @@ export function allKeys({ open }) {
   };
 }
 
-function choose(view, only, open) {
+function choose(view, only, ways) {
   view.list?.close();
   const list = operatorKeys({
     args: only === null ? {} : { only },
     title: only === null ? 'All keys' : CHOICES[only],
-    open,
+    ...ways,
     order: only === 'expiring' ? 'expires' : 'created',
     took: ({ looked }, isFirst) => {
       view.looked = (isFirst ? 0 : view.looked) + (looked ?? 0);

@@ -2,13 +2,12 @@
 // the fingerprint leaves the page.
 
 import { change, html } from '../../pages/widgets/draw.js';
+import { KEY, oddWords } from '../../pages/widgets/keys-list.js';
 import { busily, complaint, toldView, workButton } from '../../pages/widgets/parts.js';
 import { given } from './given.js';
 
 const MEANINGS = { owner: 'Owner, exactly', key: 'Key id or fingerprint', whole: 'A whole key' };
-/** A key of this server, also within other text, as in a header. */
-const KEY = /[a-z0-9]{2,12}_(?:live|test)_[0-9a-f]{64}/;
-/** Most of such a key: whoever cuts one off must not send it as a name. */
+/** Most of a key of this server: whoever cuts one off must not send it as a name. */
 const PART = /[a-z0-9]{2,12}_(?:live|test)_[0-9a-f]{24}/;
 const OWNER_CHARS_MAX = 255;
 const FINGERPRINT_DIGITS = 12;
@@ -19,15 +18,15 @@ export function operatorSearch({ open }) {
   const search = { meaning: 'owner', said: '' };
   const say = (said) => change(search, { said });
 
-  /** Opens the only key that the fields of admin_list_keys name, or says that there is none. */
-  async function findBy(fields) {
+  /** Opens the only key that the fields of admin_list_keys name, or says that there is none, and `more`. */
+  async function findBy(fields, more = '') {
     const { output, failure } = await given.callTool('admin_list_keys', fields);
     if (output === null) return say(complaint(failure));
     const { keys } = output;
-    if (keys.length === 0) return say(NONE);
+    if (keys.length === 0) return say(NONE + more);
     say('');
     const [{ owner, childId }] = keys;
-    const one = childId === undefined ? '' : 'It is a key that this one has made for a program.';
+    const one = childId === undefined ? '' : 'What you looked for is a key that it has made for a program.';
     open(owner, keys[0], keys.length === 1 ? one : `The first of ${keys.length} keys with this fingerprint.`);
   }
 
@@ -35,7 +34,7 @@ export function operatorSearch({ open }) {
     say('Looking for it…');
     const hash = await given.hashOf(text);
     if (hash === null) return say(complaint('This browser can’t tell: it needs HTTPS.'));
-    await findBy({ fingerprint: hash.slice(0, FINGERPRINT_DIGITS) });
+    await findBy({ fingerprint: hash.slice(0, FINGERPRINT_DIGITS) }, oddWords(text));
   }
 
   /** Finds by a typed text, as it is meant. Nothing but an owner's name, an id or a fingerprint is sent. */
@@ -44,7 +43,7 @@ export function operatorSearch({ open }) {
     const [key] = KEY.exec(text) ?? [];
     if (text === '') return say('');
     if (key !== undefined || search.meaning === 'whole') return findWhole(key ?? text);
-    if (PART.test(text)) return say('This is a part of a key, and was not sent. Paste the whole key.');
+    if (PART.test(text)) return say(`This was not sent.${oddWords(text)}`);
     if (search.meaning === 'key') {
       const hex = text.toLowerCase();
       if (/^[0-9a-f]{32}$/.test(hex)) return findBy({ keyId: hex });
@@ -66,6 +65,8 @@ export function operatorSearch({ open }) {
   const mean = ({ target }) => change(search, { meaning: target.value, said: '' });
 
   return {
+    /** Looks for a key of this server that was pasted elsewhere. */
+    seek: (key) => busily('find', () => findWhole(key)),
     view: () => html`<form role="search" class="field" at="operator search" onsubmit=${({ target }) => findBusily(target.elements.wanted)}>
       <div class="line tools">
         <select at="meaning" aria-label="Search for" onchange=${mean}>

@@ -24,11 +24,11 @@ export function operatorPart(fromPage) {
     places.some(focusOn);
   }
 
-  /** Opens an owner, with the row of `key`, if given; `said` is told in the search. */
+  /** Opens an owner, with the row of `key`, if given; `said` is told about it. */
   function open(owner, key, said) {
     const changed = (item) => owners.replace(item);
     const back = () => show(owners, `owner ${owner}`, 'owners');
-    const opened = openedOwner({ owner, key, said, changed, back });
+    const opened = openedOwner({ owner, key, said, changed, back, seek: search.seek });
     show(opened, 'owner');
     opened.begin();
   }
@@ -41,7 +41,7 @@ export function operatorPart(fromPage) {
   const tabs = [
     ['own', 'Your keys', () => shown === null, () => show(null, 'own')],
     ['owners', 'Owners', () => shown === owners || shown?.owner !== undefined, showOwners],
-    ['all', 'All keys', () => shown?.isAll === true, () => show(allKeys({ open }), 'all')],
+    ['all', 'All keys', () => shown?.isAll === true, () => show(allKeys({ open, seek: search.seek }), 'all')],
   ];
   return {
     tabs: () => html`<div class="pills line" role="group" aria-label="Whose keys">

@@ -61,12 +61,23 @@ export const keyWords = ({ name, scopes, expiresAt, limit, quota, metadata }) =>
   Data: dataWords(metadata),
 });
 
-/** Returns a sentence about what has changed between two such records; null if nothing has. */
+/** Returns what has changed between two such records, in words. */
+const changedIn = (before, now) =>
+  Object.keys(now)
+    .filter((name) => before[name] !== now[name])
+    .map((name) => `${name}: was ${before[name]}, is ${now[name]}`)
+    .join('; ');
+
+/** Returns a sentence about what another admin has changed meanwhile; an empty one if nothing. */
 export function differences(before, now) {
-  const changed = Object.keys(now).filter((name) => before[name] !== now[name]);
-  if (changed.length === 0) return null;
-  const words = changed.map((name) => `${name}: was ${before[name]}, is ${now[name]}`);
-  return `It was changed meanwhile: ${words.join('; ')}. Save again to go on all the same.`;
+  const words = changedIn(before, now);
+  return words && `It was changed meanwhile: ${words}. Save again to go on all the same.`;
+}
+
+/** Returns what is told after an edit: events have the names of fields, and no values. */
+export function savedWords(before, now) {
+  const words = changedIn(before, now);
+  return words === '' ? 'Saved.' : `Saved. ${words}. Note what it was: the history has no values.`;
 }
 
 /** Draws the field for data of the operator's own, a line for each name. */
@@ -104,7 +115,7 @@ const quotaOnly = (quota) => quota && { requests: quota.requests, period: quota.
 /** Returns the edit of an owner's plan (key-panel.js of the page). `owner()` is the owner so far. */
 export const planEdit = (owner) => ({
   label: 'Change the plan',
-  first: () => 'limit-plan',
+  first: () => 'quota-plan',
   view(_, form) {
     const { limit, quota, keysMax, metadata } = owner();
     const before = { rateLimit: limit, quota: quotaOnly(quota), keysMax, metadata };
@@ -116,7 +127,7 @@ export const planEdit = (owner) => ({
       return touched(before, { rateLimit, quota: wanted, keysMax: most === '' ? null : Number(most), metadata: data });
     }
     const fields = html`<div class="line">
-        ${given.limitFields({ at: '-plan', limit, quota, units: ['m', 'h', 'd'] })}
+        ${given.limitFields({ at: '-plan', limit, quota, units: ['m', 'h', 'd'] }).reverse()}
         <div class="field">
           <label for="keys-max">Keys, at most</label>
           <input id="keys-max" name="keys-max" type="number" min="0" max="10000" value=${keysMax} placeholder="the server’s" />

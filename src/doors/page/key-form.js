@@ -2,6 +2,7 @@
 
 import { html } from '../../pages/widgets/draw.js';
 import { spanWords } from '../../pages/widgets/key-row.js';
+import { KEY } from '../../pages/widgets/keys-list.js';
 import { complaint, daysOffered, inDays, setup, workButton } from '../../pages/widgets/parts.js';
 import { set } from './session.js';
 
@@ -148,6 +149,17 @@ export function typeAgain(form, typed) {
     if (field.type === 'number' && field.value !== '') field.closest('details').open = true;
   }
 }
+
+/** Takes a key out of a field that isn't for keys: names and data are sent, and shown to others. */
+export function dropKey({ target }) {
+  if (target.matches('#token, .tools input') || !KEY.test(target.value)) return;
+  target.value = target.value.replace(KEY, '');
+  set({ notice: complaint('That was a whole key. It was taken out of the field, and sent nowhere.') });
+}
+
+/** Selects a field's text at a double click beside it, where browsers select nothing, so that what is typed replaces it. */
+export const selectBeside = ({ target }) =>
+  target.matches('input') && target.selectionStart === target.selectionEnd && target.select();
 
 /** Opens the part of a form with an invalid field, because browsers can't point at one in a closed part. */
 export function openParts(event) {

@@ -1,6 +1,6 @@
 // What one can do in the open row of a key: change it, read its history, and see the keys that it has made.
 
-import { focusOn, html, redraw } from '../../pages/widgets/draw.js';
+import { find, focusOn, html, redraw } from '../../pages/widgets/draw.js';
 import { busily, complaint, nameOf, timeOf, toldView, workButton } from '../../pages/widgets/parts.js';
 import { keyChildren, UNREAD } from './key-children.js';
 
@@ -8,11 +8,11 @@ const IS_IN_USE = ['active', 'soon'];
 
 /**
  * Creates the panels of open rows. `events(id, cursor)` resolves with a part of the history, `save(id, fields, before)`
- * with the changed item; `before` is the key as it was when the edit began, and `now` beside a failure what it has
- * become meanwhile. `replace(id, item)` replaces a shown key with that item, `count(id, number)` the number of its
- * children. `family`: see keyChildren. `edits`, by name, are what can be changed: { label, first(key), view(key, form) },
- * where `first` is the place that gets the focus, and `form` is formOf. What is left out is an owner's own: `words` are
- * further kinds and fields of events, and `who(event)` returns who did it.
+ * with the changed item; `before` is the key as it was when the edit began, `now` beside a failure what it has become
+ * meanwhile, and `said` what is told. `replace(id, item, said)` replaces a shown key with that item, `count(id, number)`
+ * the number of its children. `family`: see keyChildren. `edits`, by name, are what can be changed: { label, first(key),
+ * view(key, form) }, where `first` is the place that gets the focus, and `form` is formOf. What is left out is an owner's
+ * own: `words` are further kinds and fields of events, and `who(event)` returns who did it.
  */
 export function keyPanels(options) {
   const panels = { words: {}, who: ({ actor }) => actor, ...options, states: new Map() }; // by id of an open key: { edit, failure, events, cursor, instead, made }
@@ -85,9 +85,9 @@ async function readHistory(panels, id, cursor) {
 
 async function save(panels, id, edit, fields) {
   const { before } = stateOf(panels, id);
-  const { output, failure, now = before } = await panels.save(id, fields, before);
+  const { output, failure, now = before, said } = await panels.save(id, fields, before);
   if (output === null) return change(panels, id, { failure, before: now });
-  panels.replace(id, output);
+  panels.replace(id, output, said);
   change(panels, id, { edit: null, failure: undefined }, `${edit} ${id}`, `details ${id}`);
   await readHistory(panels, id);
 }
@@ -99,7 +99,10 @@ const editsOf = ({ edits }, key) => Object.keys(edits).filter((edit) => edits[ed
 function editButton(panels, key, edit) {
   const { id, name } = key;
   const { label, first } = panels.edits[edit];
-  const begin = () => change(panels, id, { edit, failure: undefined, before: { ...key } }, first(key));
+  const begin = () => {
+    change(panels, id, { edit, failure: undefined, before: { ...key } }, first(key));
+    find(first(key))?.select?.(); // what is typed replaces it
+  };
   return html`<button at="${edit} ${id}" aria-label="${label}: ${name}" onclick=${begin}>${label}</button>`;
 }
 

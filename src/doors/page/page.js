@@ -4,7 +4,7 @@ import { html, mount, redraw } from '../../pages/widgets/draw.js';
 import { complaint, icon, setup, toldView, workButton } from '../../pages/widgets/parts.js';
 import { isFromApp, redeem, takeKept, wordsOfApp } from './away.js';
 import { offerView, signIn, whoIs } from './entering.js';
-import { openParts } from './key-form.js';
+import { dropKey, openParts, selectBeside } from './key-form.js';
 import { askToSignIn, forget, isOwn, page, set } from './session.js';
 import { signInCard } from './sign-in.js';
 import { taskView, waitingWords } from './task.js';
@@ -124,6 +124,8 @@ function start() {
   const refused = refusal();
   if (refused !== null) return mount(() => html`${top()}<main><div class="card">${complaint(refused)}</div></main>`);
   document.addEventListener('invalid', openParts, true); // `invalid` doesn't bubble
+  document.addEventListener('dblclick', selectBeside);
+  document.addEventListener('input', dropKey);
   const { dataset } = document.body;
   dataset.fresh = ''; // until somebody does something, no ring is drawn around the button that has the focus
   for (const act of ['keydown', 'pointerdown']) addEventListener(act, () => delete dataset.fresh, true);

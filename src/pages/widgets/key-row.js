@@ -42,7 +42,7 @@ export function keyRow(key, { ask, isOpen, isAsked, toggle, own, whose }, below)
     }</div>
     ${rotation && html`<p class="sentence hint">${icon('rotate')}<span>${rotationWords(rotation)}</span></p>`}
     ${below}
-    ${isOpen && panelOf(key, { others, ask, isAsked, own, rotation })}
+    ${isOpen && panelOf(key, { others, ask, isAsked, toggle, own, rotation })}
   </li>`;
 }
 
@@ -58,16 +58,23 @@ function action({ id, name }, kind, ask) {
     onclick=${() => ask(kind)}>${verb}</button>`;
 }
 
-const panelOf = (key, { others, ask, isAsked, own, rotation }) => html`<div class="panel stack" at="panel ${key.id}"
+const panelOf = (
+  key,
+  { others, ask, isAsked, toggle, own, rotation },
+) => html`<div class="panel stack" at="panel ${key.id}"
   role="group" aria-label="Details of ${key.name}" tabindex="-1">
   ${own?.editView(key)}
-  ${!isAsked && (others.length > 0 || own) && html`<div class="line">${own?.buttons(key)}${others.map((kind) => action(key, kind, ask))}</div>`}
+  ${!isAsked && (others.length > 0 || own) && html`<div class="line">${own?.buttons(key)}${others.map((kind) => action(key, kind, ask))}${isEnded(key) && closer(key, toggle)}</div>`}
   <div class="facts hint line narrow-only">${timesOf(key).made}${usesOf(key)}</div>
   <dl>${identity(key, rotation)}</dl>
   ${own?.rulesView(key)}
   ${own?.childrenView(key, isAsked)}
   ${own?.historyView(key, isAsked)}
 </div>`;
+
+/** Draws a button in the panel of a key that has ended, which has no other: without it the next one were another key's. */
+const closer = ({ id, name }, toggle) =>
+  html`<button at="close ${id}" aria-label="Close ${name}" onclick=${toggle}>Close</button>`;
 
 /** Draws when the key was created, ends, and was last used. */
 function timesOf({ state, createdAt, expiresAt, lastUsedAt }) {
@@ -132,9 +139,17 @@ export const amountWords = ({ requests, period, window }) => `${inWords(requests
 /** Draws how many keys it has made for programs, if any. */
 const childrenWords = (count) => count > 0 && html`<span>${countWords(count)} for its programs</span>`;
 
-/** Returns what is left of a quota, where that is known. */
-const leftWords = ({ remaining }) =>
-  remaining === null ? '' : remaining === 0 ? ', used up' : `, ${inWords(remaining)} left`;
+/** Draws what is left of a quota, where that is known. */
+const leftWords = (quota) =>
+  quota.remaining === 0 ? [', used up', anew(quota)] : quota.remaining !== null && `, ${inWords(quota.remaining)} left`;
+
+/** Draws when a quota that is used up begins anew: with the next day or month, in UTC. */
+export function anew({ remaining, period }) {
+  if (remaining !== 0) return null;
+  const [year, month, day] = new Date().toISOString().split(/\D/).map(Number);
+  const nextMs = period === 'month' ? Date.UTC(year, month) : Date.UTC(year, month - 1, day + 1);
+  return html`, begins anew ${timeOf(nextMs)}`;
+}
 
 /** Draws the key's uses, quota and own limit, as far as they are known. */
 function usesOf({ uses, quota, limit }) {

@@ -1,7 +1,7 @@
 // The list of keys in the widget and on the page: loads, sorts and filters it, and asks before it changes a key.
 
 import { change, find, focusOn, redraw } from './draw.js';
-import { keyRow, readKey, readRotation, stateOf, textOrNull } from './key-row.js';
+import { keyRow, readKey, readRotation, STATES, stateOf, textOrNull } from './key-row.js';
 import { listView, ORDERS } from './list-view.js';
 import { newKey } from './new-key.js';
 import { readPlan } from './owner-line.js';
@@ -14,9 +14,9 @@ const REFRESH_MS = 60_000; // words like "5 minutes ago" grow old
  * Creates the list of keys. If `callTool` is null, nothing can be changed. `source` is the tool that lists, and its
  * arguments. `title` says whose keys these are, `hints` what to do if there are none. `own({ replace, count })` returns
  * what else may be done with a key (doors/page/key-panel.js). `hashOf(text)` resolves with the SHA-256 of a whole key, so
- * that the search finds it; if undefined, it doesn't. Further options: the first `order`, `none` (the heading if there
- * are no keys), `took(output, isFirst)` (takes each page), `counted(count, isWhole)` and `moreWords` (words below the
- * list).
+ * that the search finds it; `seek(key)` takes one that is looked for elsewhere; without both the search takes none.
+ * Further options: the first `order`, `none` (the heading if there are no keys), `took(output, isFirst)` (takes each
+ * page), `counted(count, isWhole)` and `moreWords` (words below the list).
  */
 export function keysList(options) {
   const list = {
@@ -38,7 +38,7 @@ export function keysList(options) {
   };
   list.own =
     options.own?.({
-      replace: (id, item) => replace(list, id, item),
+      replace: (id, item, said) => replace(list, id, item, said),
       count: (id, children) => count(list, id, children),
     }) ?? null;
   const ticking = setInterval(() => refresh(list), REFRESH_MS);
@@ -50,7 +50,7 @@ export function keysList(options) {
     take: (result) => take(list, result),
     /** Returns words like `2 of 2 keys` if no more can be made, else null. */
     full: () => fullWords(list),
-    reveal: (item) => reveal(list, item),
+    reveal: (item, more) => reveal(list, item, more),
     ids: () => list.keys.map(({ id }) => id),
     holdsSecrets: () => list.secrets.size > 0,
     close() {
@@ -169,14 +169,15 @@ function toggle(list, id) {
     if (key) own?.open(key);
   }
   redraw();
+  if (!opened.has(id)) focusOn(`details ${id}`);
 }
 
 /** Replaces a shown key with a newer version from a tool. */
-function replace(list, id, item) {
+function replace(list, id, item, status = 'API key changed') {
   const key = list.keys.find((listed) => listed.id === id);
   if (key) Object.assign(key, ...readKey(item));
   const { search, only } = list;
-  Object.assign(list, { status: 'API key changed', replaced: { id, search, only } });
+  Object.assign(list, { status, replaced: { id, search, only } });
   refresh(list);
 }
 
@@ -186,29 +187,36 @@ function count(list, id, children) {
   if (key) key.children = children;
 }
 
-/** Searches. A whole key is hashed and forgotten, and its row opens. */
+/** Searches. A whole key is forgotten at once, and looked for. */
 async function search(list, field, isPasted) {
+  const { keys, hashOf, seek } = list;
   const text = field.value.trim();
-  const isKey =
-    KEY.test(text) ||
-    (isPasted && ANY_KEY.test(text) && !list.keys.some((key) => key.text.includes(text.toLowerCase())));
-  if (list.hashOf === undefined || !isKey) return change(list, { search: field.value, said: '' });
+  const isOther =
+    hashOf && isPasted && ANY_KEY.test(text) && !keys.some((key) => key.text.includes(text.toLowerCase()));
+  const [key] = ((hashOf ?? seek) && KEY.exec(text)) ?? (isOther ? [text] : []);
+  if (key === undefined) return change(list, { search: field.value, said: '' });
   field.value = '';
-  change(list, { search: '', said: 'Looking for it…' });
-  const hash = await list.hashOf(text);
+  change(list, { search: '', said: seek ? '' : 'Looking for it…' });
+  if (seek) return seek(key);
+  const hash = await hashOf(key);
   if (hash === null) return change(list, { said: complaint('This browser can’t tell: it needs HTTPS.') });
   const found = await findByHash(list, hash);
   if (found === undefined) return change(list, { said: complaint(UNLISTED) });
-  if (found === null)
-    return change(list, { said: 'None of your keys: deleted, another person’s, or one that a key has made.' });
-  Object.assign(list, { only: null, said: 'It is this one.' });
+  if (found === null) return change(list, { said: NONE + oddWords(key) });
+  list.only = null;
   show(list, found.id);
 }
 
+const NONE = 'None of your keys: deleted, another person’s, or one that a key has made.';
 const UNLISTED = 'Not found yet, as not all keys could be listed. Try again.';
 
-/** Opens the row of a key, and focuses its panel: Enter, pressed by habit after a key, must not close the row again. */
-function show(list, id) {
+/**
+ * Says which key was found, opens its row, and focuses its panel: Enter, pressed by habit after a key, must not close the
+ * row again.
+ */
+function show(list, id, more = '') {
+  const { name, state } = list.keys.find((listed) => listed.id === id);
+  list.said = `It is “\u2068${name}\u2069”, ${STATES[state][0].toLowerCase()}. ${more}`; // a name is isolated, as in nameOf
   if (!list.opened.has(id)) toggle(list, id);
   else redraw();
   focusOn(`panel ${id}`);
@@ -216,13 +224,20 @@ function show(list, id) {
 }
 
 /** Shows a key with its row open, on whichever page of the list it is. */
-function reveal(list, item) {
+function reveal(list, item, more) {
   Object.assign(list, { keys: withKeys(list.keys, { keys: [item] }), instead: '' });
   refresh(list);
-  show(list, item.id);
+  show(list, item.id, more);
 }
 
-const KEY = /^[a-z0-9]{2,12}_(live|test)_[0-9a-f]{64}$/;
+/** A key of this server, also within other text, as in a header. */
+export const KEY = /[a-z0-9]{2,12}_(?:live|test)_[0-9a-f]{64}(?!\w)/;
+const BEGINNING = /[a-z0-9]{2,12}_(?:live|test)_/;
+/** Returns a sentence about a text that only begins like a key; an empty one if it doesn't. */
+export const oddWords = (text) =>
+  BEGINNING.test(text) && !KEY.test(text)
+    ? ' It is not a whole key of this server, which ends with 64 digits, 0 to f.'
+    : '';
 /** A key that was imported may have any form. */
 const ANY_KEY = /^[^\s\p{C}]{20,}$/u;
 

@@ -47,8 +47,8 @@ export function listView(list, { shown, rowOf, showMore, search }) {
 }
 
 function toolsOf(list, search) {
-  const { keys, hashOf, said } = list;
-  const hint = hashOf === undefined ? 'Search' : 'Search, or paste a key';
+  const { keys, said } = list;
+  const hint = list.hashOf || list.seek ? 'Search, or paste a key' : 'Search';
   // A phone's keyboard, or a text dragged here, pastes under another name: nobody types so much at once.
   const type = ({ target, inputType }) =>
     void search(

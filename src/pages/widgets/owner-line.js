@@ -1,7 +1,7 @@
 // Draws what counts for all keys of an owner together, if anything is set: uses, quota, limit, and the most keys.
 
 import { html } from './draw.js';
-import { amountWords, isCount, readLimit, readQuota, readUses, usesWords } from './key-row.js';
+import { amountWords, anew, isCount, readLimit, readQuota, readUses, usesWords } from './key-row.js';
 import { countWords, inWords } from './parts.js';
 
 /** Reads `owner` of a list of keys; null if nothing is set, or it is invalid. */
@@ -18,7 +18,7 @@ export function quotaBar(quota, more = '') {
   const used = requests - remaining;
   return html`<span class="line">
     <progress class=${remaining === 0 && 'bad'} max=${requests} value=${used} aria-label="Quota used" />
-    <span class=${remaining === 0 && 'bad'}>${inWords(used)} of ${amountWords(quota)}${more}</span>
+    <span class=${remaining === 0 && 'bad'}>${inWords(used)} of ${amountWords(quota)}${more}${anew(quota)}</span>
   </span>`;
 }
 

@@ -147,7 +147,7 @@ test.skipIf(firefoxPath === null)(
     await firefox.click('button', 'I have saved it');
     await firefox.click('input[type="search"]');
     await firefox.type('v', [CONTROL]);
-    await firefox.shows('It is this one.');
+    await firefox.shows('It is “');
     await firefox.shows('Made by alice');
     await firefox.click('[aria-label="Revoke of a fox"]');
     await firefox.click('[aria-label="Revoke of a fox?"] button', 'Revoke');

@@ -99,7 +99,10 @@ describeInBrowser('an admin without keys', (browser) => {
       await page.getByLabel('Data').fill(`plan = a = b\n\nnote=${note}\nsince=2026`);
       await page.getByLabel('Quota', { exact: true }).fill('');
       await press(page, 'Save');
-      await page.getByText(/plan=a = b, since=2026/).waitFor();
+      await page
+        .locator('dd')
+        .getByText(/plan=a = b, since=2026/)
+        .waitFor();
     });
     const { body } = await set({});
     expect(body).toMatchObject({ quota: null, keysMax: 5, metadata: { plan: 'a = b', note, since: '2026' } });
@@ -132,9 +135,9 @@ describeInBrowser('an admin without keys', (browser) => {
       expect((await app.useKey(key)).status).toBe(401);
 
       await find(page, 'Owner, exactly', 'Acme');
-      await page.getByText('Nobody of exactly this name has a key.').waitFor();
+      await page.getByText('There is no owner of exactly this name').waitFor();
       await find(page, 'Owner, exactly', 'carol'); // herself
-      await page.getByText('0 of 1,000').waitFor();
+      await page.getByRole('button', { name: 'Change the plan: carol' }).waitFor();
       expect(await page.getByRole('button', { name: 'Block', exact: true }).count()).toBe(0);
     });
   });
@@ -362,7 +365,7 @@ describeInBrowser('the search of the operators', (browser) => {
       }
       await find(page, 'A whole key', child.key);
       await opened('parent');
-      await said(page, 'It is a key that this one has made for a program.');
+      await said(page, 'What you looked for is a key that it has made for a program.');
       await find(page, 'A whole key', foreign);
       await opened('from before');
       expect(await field.inputValue()).toBe('');
@@ -375,7 +378,7 @@ describeInBrowser('the search of the operators', (browser) => {
       const cut = key.slice(0, -1);
       for (const meaning of ['Owner, exactly', 'Key id or fingerprint']) {
         await find(page, meaning, cut);
-        await said(page, 'This is a part of a key, and was not sent. Paste the whole key.');
+        await said(page, 'This was not sent. It is not a whole key of this server');
         expect(await field.inputValue()).toBe('');
       }
       await find(page, 'A whole key', 'an email@example.com and spaces');

@@ -195,7 +195,7 @@ describeInBrowser('a key that one has', (browser) => {
       await page.evaluate((hash) => location.assign(hash), (await link(app, 'alice')).at);
       await page.getByText(/^The newest \d+ keys$/).waitFor();
       await paste(key);
-      await page.getByText('It is this one.').waitFor();
+      await page.getByText(/^It is “.+”, active\./).waitFor();
       expect(await search.inputValue()).toBe('');
       expect(await page.evaluate(() => document.activeElement?.ariaLabel)).toBe('Details of in my .env');
       const row = page.getByRole('listitem').filter({ hasText: 'in my .env' });
@@ -236,7 +236,7 @@ describeInBrowser('a key that one has', (browser) => {
       for (const put of Object.values(ways)) {
         await search.focus();
         await put(keys[0] ?? '');
-        await page.getByText('It is this one.').waitFor();
+        await page.getByText(/^It is “.+”, active\./).waitFor();
         expect(await search.inputValue()).toBe('');
         await page.getByRole('button', { name: 'More about from before 0', expanded: true }).waitFor();
         for (const unknown of keys.slice(1)) {
@@ -535,7 +535,7 @@ describeInBrowser('with the keyboard and a screen reader alone', (browser) => {
       await page.evaluate((copied) => navigator.clipboard.writeText(copied), key);
       await page.getByRole('searchbox').focus();
       await page.keyboard.press('Control+V');
-      await page.getByText('It is this one.').waitFor();
+      await page.getByText(/^It is “.+”, active\./).waitFor();
       expect(await focused(page)).toBe('Details of in my .env');
       await page.keyboard.press('Enter'); // by habit, after the key
       await page.getByText(/^Made by alice/).waitFor();

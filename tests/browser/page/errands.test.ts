@@ -1,0 +1,271 @@
+// What people read and press on the page /keys while they look into something: a found key, an owner that nobody is, a
+// quota that is used up, a saved edit, a key pasted where none belongs.
+
+import { expect, test } from 'bun:test';
+import type { Locator, Page } from 'playwright-core';
+import { describeInBrowser } from '../../support/browser.ts';
+import { bearer, type TestApp } from '../../support/test-app.ts';
+import { appForBrowser, withKeysPage } from './keys-page.ts';
+
+const env = { ADMIN_CLAIM: 'roles=keys-admin' };
+const admin = (app: TestApp) => app.token('carol', { roles: 'keys-admin' });
+const link = async (app: TestApp) => ({ at: `#token=${await admin(app)}` });
+const ownLink = async (app: TestApp, sub: string) => ({ at: `#token=${await app.token(sub)}` });
+const setOwner = async (app: TestApp, owner: string, more: object) =>
+  app.call('admin_update_owner', { owner, ...more }, { authorization: `Bearer ${await admin(app)}` });
+const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click();
+const said = (page: Page, words: string | RegExp) => page.getByRole('status').getByText(words).waitFor();
+const isOpen = (page: Page, name: string) =>
+  page.getByRole('button', { name: `More about ${name}`, expanded: true }).waitFor();
+const focused = (page: Page) =>
+  page.evaluate(() => document.activeElement?.ariaLabel ?? document.activeElement?.textContent);
+
+async function find(page: Page, meaning: string, text: string): Promise<void> {
+  const field = page.getByRole('search').getByRole('textbox');
+  await page.getByLabel('Search for').selectOption(meaning);
+  await field.fill(text);
+  await field.press('Enter');
+}
+
+/** Pastes into a field; `sent` gets every request from then on. */
+async function paste(page: Page, field: Locator, text: string, sent: string[]): Promise<void> {
+  page.on('request', (request) => sent.push(`${request.url()} ${request.postData()}`));
+  await page.evaluate((copied) => navigator.clipboard.writeText(copied), text);
+  await field.focus();
+  await page.keyboard.press('Control+V');
+}
+
+describeInBrowser('an edit that is saved', (browser) => {
+  test('says what each field was, as no event does: of an owner and of a key', async () => {
+    await using app = await appForBrowser({ env });
+    await app.createKey('acme', { name: 'production', quota: { requests: 7, period: 'month' } });
+    await setOwner(app, 'acme', { quota: '3/day', metadata: { plan: 'pro' } });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await press(page, 'Open acme');
+      await press(page, 'Change the plan: acme');
+      await page.getByLabel('Quota', { exact: true }).fill('50');
+      await page.getByLabel('Data').fill('plan=gold');
+      await press(page, 'Save');
+      await said(page, /Quota: was 3 a day, is 50 a day; Data: was plan=pro, is plan=gold\. Note what it was/);
+      await press(page, 'More about production');
+      await press(page, 'Change: production');
+      await page.getByLabel('Quota', { exact: true }).fill('9');
+      await press(page, 'Save');
+      await said(page, 'Quota: was 7 a month, is 9 a month.');
+    });
+  });
+
+  test('is typed over: its first field is selected, and so is one after a double click beside its number', async () => {
+    await using app = await appForBrowser({ env });
+    const { id } = await app.createKey('acme', { name: 'production', rateLimit: { requests: 5, window: '1m' } });
+    await setOwner(app, 'acme', { quota: '50/day', rateLimit: '10/1m' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await press(page, 'Open acme');
+      await press(page, 'Change the plan: acme');
+      await page.keyboard.type('7');
+      expect(await page.getByLabel('Quota', { exact: true }).inputValue()).toBe('7');
+      const typeAfterTwoClicks = async (field: Locator) => {
+        const { width = 0, height = 0 } = (await field.boundingBox()) ?? {};
+        await field.dblclick({ position: { x: width / 2, y: height / 2 } });
+        await page.keyboard.type('8');
+        return field.inputValue();
+      };
+      for (const name of ['Quota', 'Rate limit', 'Keys, at most']) {
+        expect(await typeAfterTwoClicks(page.getByLabel(name, { exact: true }))).toBe('8');
+      }
+      await press(page, 'Cancel');
+      await press(page, 'More about production');
+      await press(page, 'Change: production');
+      await page.keyboard.type('new name');
+      expect(await page.getByRole('textbox', { name: 'Name' }).inputValue()).toBe('new name');
+      expect(await typeAfterTwoClicks(page.locator(`#limit-${id}`))).toBe('8');
+    });
+    await withKeysPage(browser(), app, await ownLink(app, 'acme'), async ({ page }) => {
+      await press(page, 'More about production');
+      await press(page, 'Rename: production');
+      await page.keyboard.type('renamed');
+      await page.keyboard.press('Enter');
+      await page.getByRole('button', { name: 'More about renamed' }).waitFor();
+    });
+  });
+});
+
+describeInBrowser('a key that is pasted where none belongs', (browser) => {
+  test('into the search of a list of others’ keys is found as in the search above, and is sent nowhere', async () => {
+    await using app = await appForBrowser({ env });
+    const { key } = await app.createKey('acme', { name: 'leaked' });
+    const { key: other } = await app.createKey('other corp', { name: 'theirs' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      const sent: string[] = [];
+      const filter = page.getByRole('searchbox');
+      await press(page, 'All keys');
+      await paste(page, filter, `X-API-Key: ${key}`, sent);
+      await page.getByRole('region', { name: 'Owner acme' }).waitFor();
+      await isOpen(page, 'leaked');
+      await said(page, 'It is “\u2068leaked\u2069”, active.');
+      await paste(page, filter, other, sent); // into the list of an owner
+      await page.getByRole('region', { name: 'Owner other corp' }).waitFor();
+      await isOpen(page, 'theirs');
+      await press(page, 'All keys');
+      await paste(page, filter, `sk_live_${'0'.repeat(64)}`, sent);
+      await said(page, 'No key of any owner.');
+      expect(await filter.inputValue()).toBe('');
+      const [part] = key.match(/[0-9a-f]{20}/) ?? [''];
+      expect(sent.filter((text) => [part, '0'.repeat(20)].some((secret) => text.includes(secret)))).toEqual([]);
+    });
+  });
+
+  test('into the search of one’s own keys is found within other text, too; a part of one reads that it is none', async () => {
+    await using app = await appForBrowser();
+    const { key } = await app.createKey('alice', { name: 'mine' });
+    await withKeysPage(browser(), app, await ownLink(app, 'alice'), async ({ page, requests }) => {
+      const sent: string[] = [];
+      await page.getByText('1 key', { exact: true }).waitFor();
+      const filter = page.getByRole('searchbox');
+      await paste(page, filter, `Authorization: Bearer ${key}`, sent);
+      await isOpen(page, 'mine');
+      await said(page, 'It is “\u2068mine\u2069”, active.');
+      expect(await filter.inputValue()).toBe('');
+      await paste(page, filter, key.slice(0, -3), sent);
+      await said(page, /^None of your keys: .* It is not a whole key of this server/);
+      expect(await filter.inputValue()).toBe('');
+      expect(requests.filter((request) => !/list_api_keys|keys\/events|\/keys$/.test(request))).toEqual([]);
+      expect(sent.filter((text) => text.includes(key.slice(8, 30)))).toEqual([]);
+    });
+  });
+
+  test('into a name or data is taken out at once', async () => {
+    await using app = await appForBrowser({ env });
+    const { key } = await app.createKey('acme', { name: 'production' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      const sent: string[] = [];
+      await press(page, 'Open acme');
+      await press(page, 'Change the plan: acme');
+      const data = page.getByLabel('Data');
+      await data.fill('plan=pro\nkey=');
+      await data.press('Control+End');
+      await paste(page, data, key, sent);
+      await page.getByRole('alert').getByText('That was a whole key.').waitFor();
+      expect(await data.inputValue()).toBe('plan=pro\nkey=');
+      await press(page, 'Your keys');
+      await press(page, 'Create a key');
+      const name = page.getByRole('textbox', { name: 'Name' });
+      await paste(page, name, `my ${key}`, sent);
+      await page.getByRole('alert').getByText('That was a whole key.').waitFor();
+      expect(await name.inputValue()).toBe('my ');
+      expect(sent.filter((text) => text.includes(key))).toEqual([]);
+    });
+  });
+});
+
+describeInBrowser('a key that is looked for', (browser) => {
+  test('is named above the list with its state, and one that has ended has a button before those of other keys', async () => {
+    await using app = await appForBrowser({ env });
+    await app.createKey('acme', { name: 'next' });
+    const { key, id } = await app.createKey('acme', { name: 'ended' });
+    await app.call('revoke_api_key', { keyId: id }, await bearer(app, 'acme'));
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await page.getByRole('list', { name: 'Owners' }).waitFor();
+      await page.getByRole('search').getByRole('textbox').fill(key); // which is enough
+      await said(page, 'It is “\u2068ended\u2069”, revoked.');
+      expect(await focused(page)).toBe('Details of ended');
+      await page.keyboard.press('Tab');
+      expect(await focused(page)).toBe('Close ended');
+      await page.keyboard.press('Enter');
+      expect(await focused(page)).toBe('More about ended');
+      expect(await page.getByRole('button', { name: 'More about ended', expanded: false }).count()).toBe(1);
+    });
+  });
+
+  test('and isn’t whole reads that, whichever part is missing', async () => {
+    await using app = await appForBrowser({ env });
+    const { key } = await app.createKey('acme', { name: 'production' });
+    const words = 'No key of any owner. It is not a whole key of this server, which ends with 64 digits, 0 to f.';
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await page.getByRole('list', { name: 'Owners' }).waitFor();
+      for (const odd of [key.slice(0, -1), key.slice(0, 14), `${key}0`]) {
+        await find(page, 'A whole key', odd);
+        await said(page, words);
+        await find(page, 'A whole key', 'another form');
+        await page.getByText('No key of any owner.', { exact: true }).waitFor();
+      }
+    });
+  });
+});
+
+describeInBrowser('an owner who is opened', (browser) => {
+  test('and is nobody reads that, and may get a plan all the same', async () => {
+    await using app = await appForBrowser({ env });
+    await app.createKey('acme', { name: 'production' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await page.getByRole('list', { name: 'Owners' }).waitFor();
+      await find(page, 'Owner, exactly', 'Acme');
+      await page.getByText('There is no owner of exactly this name').waitFor();
+      const owner = page.getByRole('region', { name: 'Owner Acme' });
+      expect(await owner.getByText('0 of 1,000').isVisible()).toBe(false);
+      expect(await page.getByText('No keys', { exact: true }).count()).toBe(0);
+      await owner.getByText('The plan that would hold').click();
+      await owner.getByText('0 of 1,000').waitFor();
+      await press(page, 'Change the plan: Acme');
+      await page.keyboard.type('50');
+      await press(page, 'Save');
+      await owner.getByText('0 of 50 a day').waitFor();
+      await owner.getByText(/^Quota changed by carol/).waitFor();
+      await page.getByText('There is no owner').waitFor({ state: 'detached' });
+    });
+  });
+
+  test('has a history that says where those of the keys are', async () => {
+    await using app = await appForBrowser({ env });
+    await app.createKey('acme', { name: 'production' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await press(page, 'Open acme');
+      await page.getByText('What happened to a key is in the history of its own row').waitFor();
+    });
+  });
+});
+
+describeInBrowser('a quota that is used up', (browser) => {
+  test('says when it begins anew: in the plan, in the row of the key, and to its owner', async () => {
+    await using app = await appForBrowser({ env });
+    const { key } = await app.createKey('acme', { name: 'production', quota: { requests: 1, period: 'month' } });
+    await setOwner(app, 'acme', { quota: '1/day' });
+    app.clock.advance(1100);
+    expect((await app.useKey(key)).status).toBe(200);
+    app.clock.advance(4000);
+    /** The times that the page names, read in the browser: both days of a test at midnight are right. */
+    const ends = (page: Page) =>
+      page.evaluate(() =>
+        [...document.querySelectorAll('span.bad time')].map((time) => (time as HTMLTimeElement).dateTime),
+      );
+    const [today, tomorrow] = [0, 1].map((day) => new Date(Date.now() + day * 86_400_000)) as [Date, Date];
+    const nextDays = [tomorrow, new Date(tomorrow.getTime() + 86_400_000)].map(
+      (day) => `${day.toISOString().slice(0, 10)}T00:00:00.000Z`,
+    );
+    const nextMonths = [today, tomorrow].map((day) =>
+      new Date(Date.UTC(day.getUTCFullYear(), day.getUTCMonth() + 1)).toISOString(),
+    );
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await press(page, 'Open acme');
+      await page.getByText(/1 of 1 a day, 0 left, begins anew in/).waitFor();
+      await page.getByText(/Quota 1 a month, used up, begins anew in/).waitFor();
+      const [day, month] = await ends(page);
+      expect(nextDays).toContain(day ?? '');
+      expect(nextMonths).toContain(month ?? '');
+    });
+    await withKeysPage(browser(), app, await ownLink(app, 'acme'), async ({ page }) => {
+      await page.getByText(/1 of 1 a day, begins anew in/).waitFor();
+    });
+  });
+});
+
+describeInBrowser('the sign-in', (browser) => {
+  test('says how long it lasts', async () => {
+    await using app = await appForBrowser();
+    await withKeysPage(browser(), app, await ownLink(app, 'alice'), async ({ page }) => {
+      await page.getByText('Signed in as alice').waitFor();
+      await page.reload();
+      await page.getByText('You are signed in until you close or reload this tab.').waitFor();
+    });
+  });
+});
