@@ -4,12 +4,12 @@
 import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
 import type { Origin } from '../../keys/actor.ts';
-import { hashKey, mintId } from '../../keys/record.ts';
+import { hasEnded, hashKey, mintId } from '../../keys/record.ts';
 import { discoverJwksUri } from '../../users/discovery.ts';
 import { issuerOutageIn } from '../../users/verification-keys.ts';
 import { canMeet, nameFault, RULE_MAXIMA, type Rule, type RuleTerms } from './rule.ts';
 import type { RuleSettings } from './settings.ts';
-import type { KeyOfRule, KeySetSource, RuleStore, StoredRule } from './store.ts';
+import type { KeySetSource, RuleStore, ShownKeyOfRule, StoredRule } from './store.ts';
 
 export interface AddingOptions {
   readonly store: RuleStore;
@@ -62,7 +62,7 @@ export async function addRule(request: RuleRequest, options: AddingOptions): Pro
     return added(same.id);
   }
   const refusal =
-    keyRefusal(key) ??
+    keyRefusal(key, nowMs) ??
     nameFaultOf(asked) ??
     settings.vainness(asked, key?.resource ?? null) ??
     (await issuerFault(request, rules, options));
@@ -86,9 +86,11 @@ function isSame(rule: Rule, asked: AskedRule): boolean {
   return textOf(rule) === textOf(asked);
 }
 
-function keyRefusal(key: KeyOfRule | null): string | null {
+/** Returns why a key may have no rules. One of a blocked owner may: it works again once he is unblocked. */
+function keyRefusal(key: ShownKeyOfRule | null, nowMs: number): string | null {
   if (key === null) return 'there is no key of this id (a child has no rules)';
-  return key.refused === null || key.refused === 'blocked' ? null : `the key is ${key.refused}`;
+  if (key.refused !== null && key.refused !== 'blocked') return `the key is ${key.refused}`;
+  return hasEnded(key.expiresAtMs, nowMs) ? 'the key is expired' : null;
 }
 
 function nameFaultOf(terms: RuleTerms): string | null {

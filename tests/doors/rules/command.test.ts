@@ -96,6 +96,15 @@ describe('keys rule add', () => {
     expect(await listed(workload)).toHaveLength(2);
   });
 
+  test('a key that has expired is refused as such, though its owner is blocked, too', async () => {
+    await using workload = await startWorkload();
+    await workload.app.keys('block', 'acme', '--yes');
+    expect(await add(workload, '--subject', 'repo:acme/app:other')).toMatchObject({ code: 0 });
+    await workload.app.keys('update', workload.keyId, '--days', '0.0000001');
+    const added = await add(workload, '--subject', 'repo:acme/app:third');
+    expect(added).toMatchObject({ code: 1, stderr: expect.stringContaining('the key is expired') });
+  });
+
   test('scopes that the key lacks are a warning', async () => {
     await using workload = await startWorkload();
     const added = await add(workload, '--subject', 'a', '--scope', 'read', '--scope', 'raed');
