@@ -150,7 +150,10 @@ export function createLists(options: ListOwnOptions) {
   }
 
   return {
-    /** Lists the actor's keys after a position (null: from the newest), as many as fit on the page that `begin` begins: by default, all that were read. */
+    /**
+     * Lists the actor's keys after a position (null: from the newest), as many as fit on the page that `begin` begins:
+     * by default, all that were read.
+     */
     list: (
       actor: Actor,
       after: ListPlace | null,

@@ -60,7 +60,8 @@ test.each([
       .map((line) => JSON.parse(line.slice(4)));
     expect(seen.map(([file]) => file).sort()).toEqual(own);
     for (const [, env] of seen) {
-      // CI decides whether a missing browser fails; the runner numbers its workers, which don't optimize, chooses rows, and removes what is left in its folder.
+      // CI decides whether a missing browser fails; the runner numbers its workers, which don't optimize, chooses rows, and
+      // removes what is left in its folder.
       const {
         PATH: _path,
         CI: _ci,

@@ -13,7 +13,10 @@ export interface OpenidProvider extends AsyncDisposable {
   begin(clientId: string, redirectUri: string): Promise<void>;
 }
 
-/** `scopes`: those of the resource; clients that ask for none of them or of OpenID's are refused. `registers`: clients register themselves, too. */
+/**
+ * `scopes`: those of the resource; clients that ask for none of them or of OpenID's are refused. `registers`: clients
+ * register themselves, too.
+ */
 export async function createOpenidProvider({ scopes = '', registers = false } = {}): Promise<OpenidProvider> {
   // @ts-expect-error: the package has no types
   const { default: Provider } = await quietly(() => import('oidc-provider'));

@@ -9,7 +9,10 @@ export interface Rows {
 
 export interface RowsProxy extends AsyncDisposable {
   readonly url: string;
-  /** Of statements so far that have this text; of all without it. One that is sent again, since its response was late, counts once. */
+  /**
+   * Of statements so far that have this text; of all without it. One that is sent again, since its response was late,
+   * counts once.
+   */
   rows(text?: string): Rows;
   /** Counts from zero again. */
   forget(): void;

@@ -22,7 +22,10 @@ function pathOf(program: Program): string | null {
   return runInstall();
 }
 
-/** Checks `key`, on Python by `verify_token` if `asToken`; or each of `keys` so many `times`, and says how long one takes; or closes. */
+/**
+ * Checks `key`, on Python by `verify_token` if `asToken`; or each of `keys` so many `times`, and says how long one
+ * takes; or closes.
+ */
 export type Asked =
   | { readonly key: string; readonly scopes?: readonly string[]; readonly cost?: number; readonly asToken?: boolean }
   | { readonly keys: readonly string[]; readonly times: number }

@@ -2,7 +2,8 @@
 // change a key's scopes and end, and addresses don't belong in a transcript.
 //
 // POST /keys/update  { keyId, name?, scopes?, expiresInDays? } → 200 the key as a list shows it
-// POST /keys/events  { keyId, cursor? }, of admins also { owner, cursor? } → 200 { events: [{ at, kind, how, actor?, address?, fields?, fingerprint?, workload? }], nextCursor? }
+// POST /keys/events  { keyId, cursor? }, of admins also { owner, cursor? }
+//   → 200 { events: [{ at, kind, how, actor?, address?, fields?, fingerprint?, workload? }], nextCursor? }
 
 import * as v from 'valibot';
 import type { Call } from '../../calls/call.ts';

@@ -1,6 +1,7 @@
-// `bun tests/lab/compare/run.ts [--checkout <folder> [--since d65035e1]] [--runtime deno] [--store remote] [--env NAME=VALUE …] [--seed 1]
-// [--requests 10000]`: this server beside another, byte for byte: of another checkout, which has its packages, on another
-// runtime, or on another store. `--env` is a variable of both. `--since`: what expected.ts names is counted, and is no fault.
+// `bun tests/lab/compare/run.ts [--checkout <folder> [--since d65035e1]] [--runtime deno] [--store remote] [--env NAME=VALUE …]
+// [--seed 1] [--requests 10000]`: this server beside another, byte for byte: of another checkout, which has its packages, on
+// another runtime, or on another store. `--env` is a variable of both. `--since`: what expected.ts names is counted, and is no
+// fault.
 
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';

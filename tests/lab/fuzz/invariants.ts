@@ -90,8 +90,8 @@ const leakFault = (text: string, planted: PlantedSecrets): string | null => {
 
 /**
  * What a response has to repeat: the id and the progress token (JSON-RPC 2.0 §5, MCP), in a tool's output the name and
- * scopes of a key as its owner gave them, those that a program asks for, and where a client is sent back, its state. The keys of create_api_key and of /token are given out there and nowhere
- * else.
+ * scopes of a key as its owner gave them, those that a program asks for, and where a client is sent back, its state.
+ * The keys of create_api_key and of /token are given out there and nowhere else.
  */
 const ECHOED = new Set(['client_name', 'clientName', 'id', 'location', 'progressToken', 'name', 'scopes']);
 

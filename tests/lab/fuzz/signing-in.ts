@@ -143,7 +143,10 @@ export function signingIn(planted: PlantedSecrets): fc.Arbitrary<Draft> {
   const registered = registration.map((body) => ({ method: 'POST', target: '/register', headers: [JSON_TYPE], body }));
   if (client === null) return fc.oneof(anything, registered);
 
-  /** A good form with up to two fields left out, changed or added. What `state` and `scope` are comes back, so no secret goes in. */
+  /**
+   * A good form with up to two fields left out, changed or added. What `state` and `scope` are comes back, so no secret
+   * goes in.
+   */
   const nearly = (good: Record<string, string>) =>
     fc
       .array(

@@ -28,7 +28,10 @@ async function keyOn(sqld: Sqld): Promise<string> {
   return key;
 }
 
-/** Statements that somebody waits for: without polls, and what looks whether upkeep is due, of which there are more where it takes longer. */
+/**
+ * Statements that somebody waits for: without polls, and what looks whether upkeep is due, of which there are more
+ * where it takes longer.
+ */
 const waitedFor = (proxy: RowsProxy) =>
   proxy.rows().statements - proxy.rows('pruned_seq').statements - proxy.rows('FROM upkeep').statements;
 

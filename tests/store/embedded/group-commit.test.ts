@@ -23,7 +23,10 @@ async function newDatabase(): Promise<{ db: EmbeddedDatabase; path: string }> {
 
 const valuesIn = async (db: EmbeddedDatabase) => (await db.read(VALUES)).map(({ value }) => value);
 
-/** Commits in the write-ahead log: the frames with a size of the database in their header (sqlite.org/fileformat2.html#walformat). */
+/**
+ * Commits in the write-ahead log: the frames with a size of the database in their header
+ * (sqlite.org/fileformat2.html#walformat).
+ */
 function commitsIn(path: string): number {
   const log = readFileSync(`${path}-wal`);
   const frameBytes = 24 + log.readUInt32BE(8);
