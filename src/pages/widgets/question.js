@@ -24,6 +24,8 @@ const ROTATIONS = [
   [0, LEAKED, `Programs that use the old key are ${setup.refused}.`],
 ];
 const CHILDREN = ` The keys that it has made go on until the old one ends: if one of those leaked, end that one, or choose “${LEAKED}”.`;
+const CHILDREN_OF_RULES =
+  ' Rules go on, and the keys made by workloads with them, whatever you choose: if one of those leaked, end that one.';
 const KEY_LOST =
   'The key was rotated, but this chat app did not pass the new one on. Ask in the chat to rotate it again.';
 
@@ -111,7 +113,7 @@ export function askAbout(key, kind, { callTool, done, missed, close }) {
     at: `of ${id}`,
     look: 'inset',
     label: `${verb} ${name}?`,
-    words: html`${verb} ${nameOf(name)}? ${warning}${replaces}${isRotation && key.children > 0 && CHILDREN}`,
+    words: html`${verb} ${nameOf(name)}? ${warning}${replaces}${isRotation && key.children > 0 && (key.rules > 0 ? CHILDREN_OF_RULES : CHILDREN)}`,
     choice: isRotation ? choice : undefined,
     verb,
     doing,

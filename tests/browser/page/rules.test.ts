@@ -2,6 +2,8 @@
 
 import { expect, test } from 'bun:test';
 import { describeInBrowser } from '../../support/browser.ts';
+import { JWT_BEARER } from '../../support/children.ts';
+import { createIssuer } from '../../support/issuer.ts';
 import { appForBrowser, withKeysPage } from './keys-page.ts';
 
 const ISSUER = 'https://token.actions.githubusercontent.com';
@@ -31,5 +33,29 @@ describeInBrowser('rules of a key', (browser) => {
         expect(await page.getByText('workloads act as this key').count()).toBe(1);
       });
     }
+  });
+
+  test('have made keys, which are listed, and which a rotation does not end, as its question says', async () => {
+    await using app = await appForBrowser();
+    await using issuer = await createIssuer();
+    const { id } = await app.createKey('acme', { name: 'CI' });
+    const rule = ['--issuer', issuer.url, '--subject', 'repo:acme/app:main', '--audience', 'https://tools.example'];
+    await app.keys('rule', 'add', id, ...rule);
+    app.clock.advance(1001); // the bound
+    const nowS = Math.floor(app.clock.nowMs() / 1000);
+    const claims = { sub: 'repo:acme/app:main', aud: 'https://tools.example', iat: nowS, exp: nowS + 300 };
+    const form = { grant_type: JWT_BEARER, assertion: await issuer.token(claims) };
+    const made = await fetch(`${app.url}/token`, { method: 'POST', body: new URLSearchParams(form) });
+    const { access_token: child } = (await made.json()) as { access_token: string };
+    expect(made.status).toBe(200);
+    await withKeysPage(browser(), app, { at: `#token=${await app.token('acme')}` }, async ({ page }) => {
+      await page.getByText('1 key for its programs').waitFor();
+      await page.getByRole('button', { name: 'Rotate CI' }).click();
+      await page.getByText('whatever you choose: if one of those leaked, end that one').waitFor();
+      await page.getByText('It leaked: end it now').click();
+      await page.getByRole('button', { name: 'Rotate', exact: true }).click();
+      await page.getByText('API key rotated').waitFor();
+      expect((await app.useKey(child)).status).toBe(200);
+    });
   });
 });
