@@ -151,7 +151,7 @@ export const VARIABLES = {
   DATABASE_URL: except(
     UNEXPANDED,
     of(
-      'file:<path>, http(s)://… or libsql://…',
+      'file:<path of a file> without a query, http(s)://… or libsql://…',
       databasePlace,
       { mode: 'embedded', path: './data/keys.db' } as const,
       shownUrl,

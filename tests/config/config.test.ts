@@ -396,7 +396,9 @@ describe('DATABASE_URL', () => {
     'http://',
   ])('%s is refused', (url) => {
     const [line, ...more] = faults({ DATABASE_URL: url });
-    expect(line).toStartWith('DATABASE_URL: expected file:<path>, http(s)://… or libsql://…, got "');
+    expect(line).toStartWith(
+      'DATABASE_URL: expected file:<path of a file> without a query, http(s)://… or libsql://…, got "',
+    );
     expect(more).toEqual([]);
   });
 
@@ -418,7 +420,7 @@ describe('DATABASE_URL', () => {
     ['LIBSQL:user:hunter2@db.example#x', 'db.example'],
   ])('%s is shown without user-info and query', (url, shown) => {
     expect(faults({ DATABASE_URL: url })).toEqual([
-      `DATABASE_URL: expected file:<path>, http(s)://… or libsql://…, got "${shown}"`,
+      `DATABASE_URL: expected file:<path of a file> without a query, http(s)://… or libsql://…, got "${shown}"`,
     ]);
   });
 
