@@ -3,7 +3,7 @@
 import { parseArgs } from 'node:util';
 import { parseLimit, parseQuota } from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
-import { hasLength, isScope, isStorable, isVisible, isWithinEdits, REPLACEMENT, reasonOf } from '../ground/text.ts';
+import { A_KEY_NAME, A_SCOPE, isKeyName, isScope, isWithinEdits, REPLACEMENT, reasonOf } from '../ground/text.ts';
 import { isIdShaped } from '../keys/record.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../users/identity.ts';
 import { UsageError } from './io.ts';
@@ -74,12 +74,8 @@ export const many = <T>(of: Kind<T>): Option<readonly T[]> => ({
 const text = (name: string, expected: string, isOne: (given: string) => boolean): Kind<string> =>
   kind(name, expected, (given) => (isOne(given) ? given : null));
 export const FILE = text('file', 'a file', (given) => given !== '');
-export const NAME = text(
-  'NAME',
-  '1 to 200 characters without controls, and not blank',
-  (given) => hasLength(given, 1, 200) && isStorable(given) && isVisible(given),
-);
-export const SCOPE = text('S', '1 to 100 printable ASCII characters without space, quote or backslash', isScope);
+export const NAME = text('NAME', A_KEY_NAME, isKeyName);
+export const SCOPE = text('S', A_SCOPE, isScope);
 export const OWNER = text('OWNER', `1 to ${SUBJECT_CHARS_MAX} characters without controls`, isSubject);
 export const ID = text('id', 'an id of 32 hex digits', isIdShaped);
 export const LIMIT = kind('100/1m', 'calls in a window of at most 366 days, like 100/1m', parseLimit);

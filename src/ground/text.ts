@@ -29,6 +29,12 @@ export function hasLength(text: string, min: number, max: number): boolean {
   return count >= min && count <= max;
 }
 
+/** Returns whether a key may be called so. */
+export const isKeyName = (text: string): boolean => hasLength(text, 1, 200) && isStorable(text) && isVisible(text);
+
+/** What the name of a key is, for messages. */
+export const A_KEY_NAME = '1 to 200 characters without controls, and not blank';
+
 const WIDE = /[^\0-\xff]/;
 
 /** Returns the bytes of a string in memory: one per character, or two if any needs two. */
@@ -48,6 +54,9 @@ export const SCOPE_PATTERN = '^[\\x21\\x23-\\x5B\\x5D-\\x7E]{1,100}$';
 const SCOPE = new RegExp(SCOPE_PATTERN);
 
 export const isScope = (text: string): boolean => SCOPE.test(text);
+
+/** What a scope is, for messages. */
+export const A_SCOPE = '1 to 100 printable ASCII characters without space, quote or backslash';
 
 /** Splits a list at spaces. The parts need not be scopes. */
 export const splitScopes = (list: string): readonly string[] => list.split(' ').filter((part) => part !== '');

@@ -8,7 +8,7 @@ import type { InfoEvent } from '../watch/events.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Caller, type Origin, type OriginOf, type PersonBudget } from './actor.ts';
 import type { Feed } from './feed.ts';
-import type { Granted } from './grants.ts';
+import { checked, type Granted } from './grants.ts';
 import { fingerprintOf, hasEnded, hashKey, isIdShaped, isKeyShaped, type PresentedKey } from './record.ts';
 import type { Changed, DerivedKeys, KeyStore } from './store.ts';
 import type { UnknownKeys } from './unknown-keys.ts';
@@ -104,6 +104,8 @@ export function createChanges(options: ChangesOptions) {
     ): Promise<Result<void, Problem>> {
       const fields = { ...(name && { name }), ...(scopes && scopes.length > 0 && { scopes }) };
       if (Object.keys(fields).length === 0) return ok(undefined);
+      const possible = checked(fields);
+      if (!possible.ok) return possible;
       const grant = granted(actor, { scopes: fields.scopes ?? [] });
       if (!grant.ok) return grant;
       return mutate('API key updated', actor, keyId, (origin) => store.update(actor.userId, keyId, fields, origin));

@@ -9,6 +9,7 @@ import {
   writtenLimit,
 } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
+import { A_KEY_NAME, A_SCOPE, isKeyName, isScope } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields } from './actor.ts';
 import type { Audience } from './audience.ts';
@@ -18,6 +19,9 @@ import type { ApiKeyRecord } from './record.ts';
 export const SCOPES_MAX = 100;
 /** The most characters of a key's scopes together, so that they take at most 4 KB in a list. */
 export const SCOPES_CHARS_MAX = 2000;
+/** The longest life of any key, a hundred years, which keeps expiresAt an exact integer. */
+export const DAYS_MAX = 36_500;
+export const A_LIFE = `Expected a number above 0 and at most ${DAYS_MAX}`;
 
 export interface KeyCeilings {
   /** The scopes that exist; null: any. */
@@ -51,6 +55,23 @@ export interface Grant extends Pick<ApiKeyRecord, 'scopes' | 'rateLimit' | 'quot
 const ISSUES_MAX = 10;
 
 export type Granted = ReturnType<typeof createGranted>;
+
+/** Refuses what no key can have: a tool file may ask without a schema. */
+export function checked(
+  asked: Partial<Pick<KeyRequest, 'scopes' | 'expiresInDays'>> & { name?: string },
+): Result<void, Problem> {
+  const { name, scopes = [], expiresInDays = DAYS_MAX } = asked;
+  const issues: InputIssue[] = [];
+  if (name !== undefined && !isKeyName(name)) issues.push({ path: 'name', message: `Expected ${A_KEY_NAME}` });
+  const wrong = scopes.findIndex((scope) => !isScope(scope));
+  if (wrong !== -1) issues.push({ path: `scopes.${wrong}`, message: `Expected ${A_SCOPE}` });
+  if (scopes.length > SCOPES_MAX || scopes.join('').length > SCOPES_CHARS_MAX) {
+    const message = `Expected at most ${SCOPES_MAX} scopes of ${SCOPES_CHARS_MAX} characters together`;
+    issues.push({ path: 'scopes', message });
+  }
+  if (!(expiresInDays > 0 && expiresInDays <= DAYS_MAX)) issues.push({ path: 'expiresInDays', message: A_LIFE });
+  return issues.length === 0 ? ok(undefined) : err({ code: 'invalid_input', issues });
+}
 
 /** Checks what the actor may give a key. A request above a ceiling is refused, never lowered. */
 export const createGranted =

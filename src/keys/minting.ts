@@ -7,7 +7,7 @@ import { MS_PER_DAY } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorBy, actorFields, type Caller, type Person } from './actor.ts';
 import { shownServer, THIS_SERVER } from './audience.ts';
-import type { Grant, KeyRequest } from './grants.ts';
+import { checked, type Grant, type KeyRequest } from './grants.ts';
 import { type ApiKeyRecord, fingerprintOf, hashKey, type MadeKey, mintId, mintKey, NEW_KEY } from './record.ts';
 import { createRotate, type RotateOptions } from './rotating.ts';
 
@@ -26,7 +26,9 @@ export type Minting = ReturnType<typeof createMinting>;
 
 export function createMinting(options: RotateOptions) {
   const { store, clock, random, sha256, log, originOf, granted, keyPrefix, production, creations } = options;
-  function grantAndCharge(actor: Actor, request: KeyRequest): Result<Grant, Problem> {
+  function grantAndCharge(actor: Actor, request: NewKey): Result<Grant, Problem> {
+    const possible = checked(request);
+    if (!possible.ok) return possible;
     const grant = granted(actor, request);
     if (!grant.ok) return grant;
     const taken = creations.take(actor);
@@ -53,14 +55,10 @@ export function createMinting(options: RotateOptions) {
 
   return {
     /** Creates a key within what the actor may grant. Its plain text is never shown again. `metadata`: an operator's. */
-    async create(
-      actor: Actor,
-      { name, ...request }: NewKey,
-      metadata: Metadata | null = null,
-    ): Promise<Result<MadeKey, Problem>> {
+    async create(actor: Actor, request: NewKey, metadata: Metadata | null = null): Promise<Result<MadeKey, Problem>> {
       const grant = grantAndCharge(actor, request);
       if (!grant.ok) return grant;
-      const { record, key } = newKey(actor.userId, name, grant.value, metadata);
+      const { record, key } = newKey(actor.userId, request.name, grant.value, metadata);
       const inserted = await store.insert(record, originOf('tool', actor, actor.actor));
       if (inserted === 'limit_reached') return err({ code: 'key_limit_reached' });
       logCreated(log, record, actor);
@@ -68,10 +66,10 @@ export function createMinting(options: RotateOptions) {
     },
 
     /** Checks and rate-limits like `create`, for a key that is created later. */
-    order(actor: Actor, { name, ...request }: NewKey): Result<KeyOrder, Problem> {
+    order(actor: Actor, request: NewKey): Result<KeyOrder, Problem> {
       const grant = grantAndCharge(actor, request);
       const { userId, actor: person, grantable } = actor;
-      return grant.ok ? ok({ userId, actor: person, grantable, name, ...request }) : grant;
+      return grant.ok ? ok({ userId, actor: person, grantable, ...request }) : grant;
     },
 
     /** Returns an order's key, not stored yet; a problem if a ceiling was lowered meanwhile. */

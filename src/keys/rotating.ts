@@ -9,7 +9,7 @@ import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Caller, type OriginOf } from './actor.ts';
 import type { ChangesOptions } from './changes.ts';
 import type { Feed } from './feed.ts';
-import type { KeyCeilings } from './grants.ts';
+import { checked, type KeyCeilings } from './grants.ts';
 import type { KnownKey, KnownKeys } from './known-keys.ts';
 import {
   type ApiKeyRecord,
@@ -97,6 +97,8 @@ export function createRotate(options: RotateOptions) {
   return async (actor: Actor, keyId: string, request: RotationRequest): Promise<Result<MadeKey, Problem>> => {
     const { overlapHours, expiresInDays } = request;
     if (!isIdShaped(keyId)) return err(NOT_FOUND);
+    const possible = checked({ expiresInDays });
+    if (!possible.ok) return possible;
     const expiry = granted(actor, { scopes: [], expiresInDays });
     if (!expiry.ok) return expiry;
     const overlapMs = overlapHours * MS_PER_HOUR;

@@ -15,34 +15,31 @@ import {
   writtenLimit,
 } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
-import { hasLength, isScope, isVisible, SCOPE_PATTERN, scopeSet } from '../ground/text.ts';
+import { A_SCOPE, hasLength, isScope, isVisible, SCOPE_PATTERN, scopeSet } from '../ground/text.ts';
 import type { Caller } from '../keys/actor.ts';
 import { shownServer, THIS_SERVER } from '../keys/audience.ts';
-import { type KeyCeilings, SCOPES_CHARS_MAX, SCOPES_MAX } from '../keys/grants.ts';
+import { A_LIFE, DAYS_MAX, type KeyCeilings, SCOPES_CHARS_MAX, SCOPES_MAX } from '../keys/grants.ts';
 import type { OwnKey } from '../keys/listing.ts';
 import type { ShownOwner } from '../keys/plans.ts';
 import { fingerprintOf, type MadeKey, type Rotation } from '../keys/record.ts';
 import type { ListedChild } from '../keys/store.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
 
-const EXPIRES_IN_DAYS_MAX = 36_500; // a hundred years, which keeps expiresAt an exact integer
-
 // keys/grants.ts enforces the ceilings; the schema only tells clients.
 const scope = ({ scopes }: KeyCeilings) =>
   v.pipe(
     v.string(),
-    v.check(isScope, 'Expected 1 to 100 printable ASCII characters without space, quote or backslash'),
+    v.check(isScope, `Expected ${A_SCOPE}`),
     v.metadata(scopes === null ? { pattern: SCOPE_PATTERN } : { enum: scopes }),
   );
 
 /** Describes the days until a key expires. */
 export function daysOf({ daysMax }: KeyCeilings) {
-  const expected = `Expected a number above 0 and at most ${EXPIRES_IN_DAYS_MAX}`;
   return v.pipe(
     v.number(),
-    v.gtValue(0, expected),
-    v.maxValue(EXPIRES_IN_DAYS_MAX, expected),
-    v.metadata({ maximum: daysMax ?? EXPIRES_IN_DAYS_MAX }),
+    v.gtValue(0, A_LIFE),
+    v.maxValue(DAYS_MAX, A_LIFE),
+    v.metadata({ maximum: daysMax ?? DAYS_MAX }),
   );
 }
 

@@ -2,8 +2,11 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
+import * as v from 'valibot';
+import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { call, callAll, post, WAYS } from '../support/mcp.ts';
 import { actorFor, bearer, createTestApp, failureOf, type TestApp } from '../support/test-app.ts';
+import { facts } from '../support/tools.ts';
 
 const MS_PER_DAY = 86_400_000;
 
@@ -235,3 +238,53 @@ test('no sequence of calls gives a key a scope outside its creator’s claim at 
     { numRuns: 60 },
   );
 }, 180_000);
+
+describe('a tool file that asks for a key without a schema', () => {
+  const asked = { name: 'n', scopes: ['read'], expiresInDays: 1 };
+  const wrong = [
+    { name: '' },
+    { name: 'a\0b' },
+    { scopes: ['a b'] },
+    { expiresInDays: Number.NaN }, // the database would keep that as never
+    { expiresInDays: -1 },
+    { expiresInDays: 36_501 },
+  ];
+
+  test.each(wrong)('gets none with %j', async (fields) => {
+    const make = ({ guards, keys }: ToolDeps) => [
+      defineTool(guards.userJwt, {
+        ...facts('ask'),
+        input: v.strictObject({}),
+        output: v.strictObject({ id: v.string() }),
+        async run(_, { auth }) {
+          const actor = actorFor(auth.subject);
+          const made = await keys.create(actor, { ...asked, ...fields });
+          return made.ok ? ok({ id: made.value.record.id }) : made;
+        },
+      }),
+    ];
+    await using app = await createTestApp({ toolFiles: [{ file: 'tools/wrong.ts', make }] });
+    const { status, body } = await app.call('ask', {}, await bearer(app, 'alice'));
+    expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_input' });
+    expect(body.issues[0].path).toStartWith(String(Object.keys(fields)[0]));
+    expect(await keysOf(app)).toEqual([]);
+  });
+
+  test.each(wrong.slice(3))('keeps its expiry at a rotation with %j', async ({ expiresInDays }) => {
+    const make = ({ guards, keys }: ToolDeps) => [
+      defineTool(guards.userJwt, {
+        ...facts('rotate'),
+        input: v.strictObject({ keyId: v.string() }),
+        output: v.strictObject({}),
+        async run({ keyId }, { auth }) {
+          const rotated = await keys.rotate(actorFor(auth.subject), keyId, { overlapHours: 0, expiresInDays });
+          return rotated.ok ? ok({}) : rotated;
+        },
+      }),
+    ];
+    await using app = await createTestApp({ toolFiles: [{ file: 'tools/wrong.ts', make }] });
+    const { id: keyId, key } = await app.createKey('alice', { expiresInDays: 1 });
+    expect((await app.call('rotate', { keyId }, await bearer(app, 'alice'))).status).toBe(400);
+    expect((await app.useKey(key)).status).toBe(200);
+  });
+});

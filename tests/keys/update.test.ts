@@ -43,6 +43,19 @@ test.each([[{ name: '', scopes: [] }], [{}]])('%j changes nothing, and logs noth
   expect(await updates()).toEqual(logged);
 });
 
+test.each([
+  [{ name: ' ' }, 'name'],
+  [{ name: 'a\0b' }, 'name'],
+  [{ name: 'n'.repeat(201) }, 'name'],
+  [{ name: 'new', scopes: ['read', 'a b'] }, 'scopes.1'],
+  [{ scopes: Array.from({ length: 101 }, (_, index) => `s${index}`) }, 'scopes'],
+])('what no key can have is refused, and changes nothing (row %#)', async (fields, path) => {
+  const { id } = await app.createKey('alice', { name: 'old' });
+  const issues = [{ path, message: expect.stringContaining('Expected ') }];
+  expect(await app.update(alice, id, fields)).toMatchObject({ ok: false, error: { code: 'invalid_input', issues } });
+  expect(await seen(id)).toEqual({ name: 'old', scopes: ['read'] });
+});
+
 test('an update of a key of another owner changes nothing', async () => {
   const { id } = await app.createKey('alice', { name: 'old' });
   await app.update(actorFor('mallory'), id, { name: 'mine' });
