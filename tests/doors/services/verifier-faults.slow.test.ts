@@ -1,9 +1,9 @@
 // The clients that check keys from memory when their server stands still or is killed, when a clock is set back, and when
 // their machine has slept: the last yes comes within the bound.
 
-import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { expect, setDefaultTimeout, test } from 'bun:test';
 import { noLibrary } from '../../support/c-library.ts';
-import { ENDINGS, lastYesAfter, type MadeKey, type Servers, startServers } from '../../support/checked-service.ts';
+import { ENDINGS, lastYesAfter, type Servers, startServers } from '../../support/checked-service.ts';
 import { type HeldClocks, heldClocks } from '../../support/held-clock.ts';
 import type { ServerProcess } from '../../support/server-process.ts';
 import { PROGRAMS, startVerifier, type VerifierProcess } from '../../support/verifier-process.ts';
@@ -13,85 +13,106 @@ setDefaultTimeout(180_000);
 const BOUND_MS = 1000;
 const HOUR_MS = 3_600_000;
 
-interface Started extends AsyncDisposable {
-  readonly at: Servers;
-  /** The only server that the client knows; keys end at the other. */
-  readonly known: ServerProcess;
-  readonly client: VerifierProcess;
-  readonly made: MadeKey;
+interface Client {
+  readonly program: string;
+  readonly process: VerifierProcess;
+  readonly clocks: HeldClocks | null;
   letsIn(): Promise<boolean>;
+}
+
+interface Started extends AsyncDisposable {
+  /** The only server that the clients know; the key ends at the other. */
+  readonly known: ServerProcess;
+  /** One on each program. */
+  readonly clients: readonly Client[];
   revoke(): Promise<unknown>;
 }
 
 interface Clocks {
   readonly ofServers?: HeldClocks;
-  readonly ofClient?: HeldClocks;
+  readonly ofClients?: () => HeldClocks;
 }
+
+/** Two servers, and clients that have a good key in memory. */
+async function start({ ofServers, ofClients }: Clocks = {}): Promise<Started> {
+  const at: Servers = await startServers('embedded', ['bun', 'bun'], { RATE_LIMIT_REQUESTS: '0', ...ofServers?.env });
+  const [, known] = at.servers;
+  if (known === undefined) throw new Error('expected two servers');
+  const service = await at.createKey('operator', ['introspect']);
+  const made = await at.createKey('alice');
+  const clients = PROGRAMS.map(async (program): Promise<Client> => {
+    const clocks = ofClients?.() ?? null;
+    const process = await startVerifier(program, known.url, service, clocks?.env);
+    const letsIn = async () => (await process.ask({ key: made.key })).ok;
+    while (!(await letsIn())) await Bun.sleep(10);
+    return { program, process, clocks, letsIn };
+  });
+  return {
+    known,
+    clients: await Promise.all(clients),
+    revoke: async () => ENDINGS.revoked?.(at, made),
+    async [Symbol.asyncDispose]() {
+      for (const { process } of await Promise.all(clients)) await process.kill();
+      await at[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** Ends the key. Expects the last yes of each client within the bound. */
+async function expectInTime(clients: readonly Client[], end: () => Promise<unknown>): Promise<void> {
+  const ended = end();
+  const last = clients.map(async ({ program, letsIn }) => [program, await lastYesAfter(() => ended, letsIn)] as const);
+  expect((await Promise.all(last)).filter(([, lastMs]) => lastMs > BOUND_MS)).toEqual([]);
+}
+
+async function expectNobody(clients: readonly Client[]): Promise<void> {
+  const found = clients.map(async ({ program, letsIn }) => [program, await letsIn()] as const);
+  expect(await Promise.all(found)).toEqual(PROGRAMS.map((program) => [program, false]));
+}
+
+test.each(['SIGSTOP', 'SIGKILL'] as const)('%s to its server, and a key that ends at another', async (signal) => {
+  await using started = await start();
+  const { known, clients, revoke } = started;
+  known.signal(signal);
+  await expectInTime(clients, revoke);
+  if (signal === 'SIGSTOP') known.signal('SIGCONT');
+  await expectNobody(clients);
+});
 
 const missing = noLibrary();
 
-describe.each(PROGRAMS)('on %s', (program) => {
-  /** Two servers, and a client that has a good key in memory. */
-  async function start({ ofServers, ofClient }: Clocks = {}): Promise<Started> {
-    const at = await startServers('embedded', ['bun', 'bun'], { RATE_LIMIT_REQUESTS: '0', ...ofServers?.env });
-    const [, known] = at.servers;
-    if (known === undefined) throw new Error('expected two servers');
-    const client = await startVerifier(
-      program,
-      known.url,
-      await at.createKey('operator', ['introspect']),
-      ofClient?.env,
-    );
-    const made = await at.createKey('alice');
-    const letsIn = async () => (await client.ask({ key: made.key })).ok;
-    while (!(await letsIn())) await Bun.sleep(10);
-    return {
-      at,
-      known,
-      client,
-      made,
-      letsIn,
-      revoke: async () => ENDINGS.revoked?.(at, made),
-      async [Symbol.asyncDispose]() {
-        await client.kill();
-        await at[Symbol.asyncDispose]();
-      },
-    };
-  }
+test.skipIf(missing !== null)('a clock of servers that is set back', async () => {
+  const clocks = heldClocks();
+  await using started = await start({ ofServers: clocks });
+  clocks.setWall(-HOUR_MS);
+  await expectInTime(started.clients, started.revoke);
+  await expectNobody(started.clients);
+});
 
-  test.each(['SIGSTOP', 'SIGKILL'] as const)('%s to its server, and a key that ends at another', async (signal) => {
-    await using started = await start();
-    const { known, letsIn, revoke } = started;
-    const end = () => {
-      known.signal(signal);
-      return revoke();
-    };
-    expect(await lastYesAfter(end, letsIn)).toBeLessThanOrEqual(BOUND_MS);
-    if (signal === 'SIGSTOP') known.signal('SIGCONT');
-    expect(await letsIn()).toBe(false);
-  });
+test.skipIf(missing !== null)('a clock of a client that is set back', async () => {
+  await using started = await start({ ofClients: heldClocks });
+  for (const { clocks } of started.clients) clocks?.setWall(-HOUR_MS);
+  await expectInTime(started.clients, started.revoke);
+  await expectNobody(started.clients);
+});
 
-  test.skipIf(missing !== null).each(['ofServers', 'ofClient'] as const)(
-    'a clock (%s) that is set back',
-    async (whose) => {
-      const clocks = heldClocks();
-      await using started = await start({ [whose]: clocks });
-      const { letsIn, revoke } = started;
-      clocks.setWall(-HOUR_MS);
-      expect(await lastYesAfter(revoke, letsIn)).toBeLessThanOrEqual(BOUND_MS);
-      expect(await letsIn()).toBe(false);
-    },
-  );
-
-  test.skipIf(missing !== null)('a machine that has slept, and a key that ended meanwhile', async () => {
-    const clocks = heldClocks();
-    await using started = await start({ ofClient: clocks });
-    const { client, known, letsIn, revoke } = started;
-    const asleep = async () => {
-      await known.kill(); // nobody is there to tell it: only its clocks can
-      await revoke();
-    };
-    await clocks.sleep(client, asleep, HOUR_MS);
-    expect(await letsIn()).toBe(false);
-  });
+test.skipIf(missing !== null)('a machine that has slept, and a key that ended meanwhile', async () => {
+  await using started = await start({ ofClients: heldClocks });
+  const { known, clients, revoke } = started;
+  const ended = Promise.withResolvers<void>();
+  let asleep = 0;
+  const whenAllSleep = () => {
+    asleep += 1;
+    // Nobody is there to tell them: only their clocks can.
+    if (asleep === clients.length)
+      ended.resolve(
+        known
+          .kill()
+          .then(revoke)
+          .then(() => {}),
+      );
+    return ended.promise;
+  };
+  await Promise.all(clients.map(({ process, clocks }) => clocks?.sleep(process, whenAllSleep, HOUR_MS)));
+  await expectNobody(clients);
 });
