@@ -28,3 +28,6 @@ export async function output(command: readonly string[], options: RunOptions): P
   if (code !== 0) throw new Error(`${command.join(' ')} ended with ${code}: ${stderr}${stdout}`);
   return stdout;
 }
+
+/** The errors that `tsc` prints, without the lines that say more of one. */
+export const errorsIn = (stdout: string): string[] => stdout.split('\n').filter((line) => /^\S/.test(line));

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import { userHeaders } from '../../support/client.ts';
-import { type DocumentServer, serveDocuments } from '../../support/client-documents.ts';
+import { serveDocuments } from '../../support/client-documents.ts';
 import { diskFolder, temporaryFolder } from '../../support/folder.ts';
 import { isMissing, startFrontProxy } from '../../support/front-proxy.ts';
 import { CALLBACK, makeForConnection, type Registered, register, sentBack } from '../../support/hand-over.ts';
@@ -102,20 +102,20 @@ async function behindCaddy(strips: boolean, more: Env): Promise<Place> {
   return { publicUrl, doors: [door, door], [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 
-const PLACES: [string, boolean, (more?: Env) => Promise<Place>][] = [
-  ['a file, one on Deno', false, (more = {}) => beside(more)],
-  ['a primary 50 ms away', false, (more = {}) => far(['remote', 'remote'], USUAL_RUNTIME, more)],
-  ['replicas of it', false, (more = {}) => far(['replica', 'replica'], USUAL_RUNTIME, more)],
-  ['on Deno, one with a replica', false, (more = {}) => far(['remote', 'replica'], 'deno', more)],
-  ['behind Caddy, below a path', isMissing('caddy'), (more = {}) => behindCaddy(false, more)],
-  ['behind Caddy, which takes the path off', isMissing('caddy'), (more = {}) => behindCaddy(true, more)],
+const PLACES: [string, isProduction: boolean, (more: Env) => Promise<Place>][] = [
+  ['a file, one on Deno', false, beside],
+  ['a primary 50 ms away', false, (more) => far(['remote', 'remote'], USUAL_RUNTIME, more)],
+  ['replicas of it', false, (more) => far(['replica', 'replica'], USUAL_RUNTIME, more)],
+  ['on Deno, one with a replica', false, (more) => far(['remote', 'replica'], 'deno', more)],
+  ['behind Caddy, below a path', true, (more) => behindCaddy(false, more)],
+  ['behind Caddy, which takes the path off', true, (more) => behindCaddy(true, more)],
 ];
 
-let vendor: DocumentServer;
-beforeAll(() => {
-  vendor = serveDocuments();
-});
+const vendor = serveDocuments();
 afterAll(() => vendor.stop());
+const CLIENT_ID = `${vendor.origin}/client.json`;
+vendor.documents.set('/client.json', () => Response.json({ client_id: CLIENT_ID, redirect_uris: [CALLBACK] }));
+const KNOWN = { NODE_EXTRA_CA_CERTS: vendor.certFile, DENO_CERT: vendor.certFile, OAUTH_CLIENTS: CLIENT_ID };
 
 const call = async ({ url, fetch: ask = fetch }: Door, tool: string, body: object, headers: Record<string, string>) =>
   readResponse(
@@ -157,10 +157,15 @@ async function codeIn(clicked: Response, publicUrl: string): Promise<string> {
   return searchParams.get('code') ?? '';
 }
 
-for (const [name, isSkipped, start] of PLACES) {
-  describe.skipIf(isSkipped)(name, () => {
+for (const [name, isProduction, start] of PLACES) {
+  describe.skipIf(isProduction && isMissing('caddy'))(name, () => {
+    let place: Place;
+    beforeAll(async () => {
+      place = await start(isProduction ? {} : KNOWN); // production takes no client of loopback
+    }, 120_000);
+    afterAll(() => place[Symbol.asyncDispose]());
+
     test('pasted, by a click, then for a program', async () => {
-      await using place = await start();
       const { doors, publicUrl } = place;
       const [a, b] = doors;
       const { origin, pathname } = new URL(publicUrl);
@@ -207,20 +212,18 @@ for (const [name, isSkipped, start] of PLACES) {
     });
 
     test('by a click, for a client that is known by its document', async () => {
-      const id = `${vendor.origin}/client.json`;
-      vendor.documents.set('/client.json', () => Response.json({ client_id: id, redirect_uris: [CALLBACK] }));
-      const trusting = { NODE_EXTRA_CA_CERTS: vendor.certFile, DENO_CERT: vendor.certFile };
-      await using place = await start({ ...trusting, NODE_ENV: 'test', OAUTH_CLIENTS: id });
-      const { doors, publicUrl } = place;
+      await using other = isProduction ? await start({ ...KNOWN, NODE_ENV: 'test' }) : null;
+      const own = other ?? place;
+      const { doors, publicUrl } = own;
       const [a, b] = doors;
-      const alice = await userHeaders('alice');
+      const carol = await userHeaders('carol');
       const hand: Registered = await register(a); // for its verifier
-      const page = hand.page({ client_id: id, resource: `${publicUrl}/mcp` });
+      const page = hand.page({ client_id: CLIENT_ID, resource: `${publicUrl}/mcp` });
       const html = await (await (a.fetch ?? fetch)(`${a.url}/authorize${page.search}`)).text();
-      expect(html).toContain(`It says that it is <bdi>${new URL(id).host}</bdi>, which nobody can prove.`);
-      const code = await codeIn(await makeForConnection(b, page, alice, DECIDED), publicUrl);
-      const raced = await race(doors, (door) => hand.redeem(code, { client_id: id }, {}, door));
-      await expectWhole(place, winnerOf(raced), alice);
+      expect(html).toContain(`It says that it is <bdi>${new URL(CLIENT_ID).host}</bdi>, which nobody can prove.`);
+      const code = await codeIn(await makeForConnection(b, page, carol, DECIDED), publicUrl);
+      const raced = await race(doors, (door) => hand.redeem(code, { client_id: CLIENT_ID }, {}, door));
+      await expectWhole(own, winnerOf(raced), carol);
     });
   });
 }
