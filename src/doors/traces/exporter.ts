@@ -51,10 +51,12 @@ export function createExporter({ settings, instance, clock, random, log }: Expor
   let cancelTimer: Cancel | undefined;
   let wake: (() => void) | undefined;
 
+  /** Returns how many spans wait or are being sent. */
+  const waiting = (): number => batches.reduce((sum, { count }) => sum + count, writer.count);
+
   function isFull(): boolean {
-    const count = batches.reduce((sum, batch) => sum + batch.count, writer.count);
     const bytes = batches.reduce((sum, { body }) => sum + body.length, writer.bytes);
-    return count >= WAITING_MAX || bytes >= WAITING_BYTES_MAX;
+    return waiting() >= WAITING_MAX || bytes >= WAITING_BYTES_MAX;
   }
 
   function schedule(): void {
@@ -121,9 +123,7 @@ export function createExporter({ settings, instance, clock, random, log }: Expor
       await withTimeout(sendAll(), STOP_MS_MAX, undefined);
       cancelTimer?.();
       ending.abort();
-      const unsent = batches.slice(sending === undefined ? 0 : 1);
-      const left = unsent.reduce((sum, { count }) => sum + count, writer.count);
-      drops.add(left, 'the server stopped');
+      drops.add(waiting(), 'the server stopped'); // with what is being sent, which may have arrived
       drops.stop();
     },
   };
@@ -189,13 +189,14 @@ function createDrops({ origin }: TraceSettings, clock: Clock, log: Log) {
   let unsaid = 0;
   let last = '';
   let cancel: Cancel | undefined;
+  let isStopped = false;
   function say(): void {
     if (unsaid > 0) log.warn('spans dropped', { count: unsaid, reason: last, endpoint: origin });
     unsaid = 0;
   }
   return {
     add(count: number, reason: string): void {
-      if (count === 0) return;
+      if (count === 0 || isStopped) return;
       total += count;
       unsaid += count;
       last = reason;
@@ -208,6 +209,7 @@ function createDrops({ origin }: TraceSettings, clock: Clock, log: Log) {
     },
     count: () => total,
     stop(): void {
+      isStopped = true;
       cancel?.();
       say();
     },

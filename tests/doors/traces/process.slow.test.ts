@@ -4,7 +4,7 @@
 import { describe, expect, test } from 'bun:test';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { startCollector } from '../../support/collector.ts';
-import { residentMbOf, startServer, untilOpen } from '../../support/server-process.ts';
+import { logOf, residentMbOf, startServer, untilOpen } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
@@ -49,5 +49,8 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     const stoppedMs = performance.now();
     expect(await server.stop()).toBe(0);
     expect(performance.now() - stoppedMs).toBeLessThan(6000);
+    const drops = logOf(server).filter(({ event }) => event === 'spans dropped');
+    const lost = drops.reduce((sum, { count }) => sum + count, 0);
+    expect(lost).toBe(1 + 40_000); // also the batch that was being sent
   }, 120_000);
 });
