@@ -42,6 +42,12 @@ const OPERATED = {
 
 const open = (page: Page) => page.getByRole('button', { name: 'Open alice' }).click();
 
+async function look(page: Page, text: string, meaning = 'owner') {
+  await page.getByLabel('Search for').selectOption(meaning);
+  await page.getByRole('search').getByRole('textbox').fill(text);
+  await page.keyboard.press('Enter');
+}
+
 async function fillIn(page: Page) {
   await page.getByRole('button', { name: 'Create a key' }).click();
   await page.getByRole('textbox', { name: 'Name' }).fill('billing export');
@@ -270,6 +276,40 @@ export const STATES: readonly State[] = [
       await page.getByRole('button', { name: 'Change the plan' }).click();
     },
     shows: (page) => page.getByLabel('Keys, at most').waitFor(),
+  },
+  {
+    name: 'owner-saved',
+    ...OPERATED,
+    async act(page) {
+      await open(page);
+      await page.getByRole('button', { name: 'Change the plan' }).click();
+      await page.getByLabel('Quota', { exact: true }).fill('4');
+      await page.getByRole('button', { name: 'Save' }).click();
+    },
+    shows: text('Quota: was 20 a day, is 4 a day.'),
+  },
+  {
+    name: 'owner-nobody',
+    ...OPERATED,
+    act: (page) => look(page, 'Alice'),
+    shows: text('There is no owner of exactly this name'),
+  },
+  {
+    name: 'owner-found',
+    ...OPERATED,
+    async act(page, app) {
+      const { body } = await app.call(
+        'admin_list_keys',
+        {},
+        { authorization: `Bearer ${await app.token(...OPERATED.who)}` },
+      );
+      await look(page, body.keys.find(({ name }: { name: string }) => name === 'old laptop').id, 'key');
+    },
+    shows: (page) =>
+      page
+        .getByRole('list', { name: 'History' })
+        .getByText(/^Made by alice/)
+        .waitFor(),
   },
   {
     name: 'owner-blocking',

@@ -10,7 +10,14 @@ const NAMES = process.argv.slice(2);
 const FOLDER = join(import.meta.dir, 'page');
 /** The column and its margins; on phones, by the state. */
 const WIDTH = 928;
-const NARROW = { keys: 320, 'form-limits': 320, 'authorize-document': 390, 'authorize-document-here': 390 };
+const NARROW: Readonly<Record<string, number>> = {
+  keys: 320,
+  'form-limits': 320,
+  'authorize-document': 390,
+  'authorize-document-here': 390,
+  'all-keys': 390,
+  ...Object.fromEntries(STATES.filter(({ name }) => name.startsWith('owner')).map(({ name }) => [name, 390])),
+};
 /** What a picture shows at most: they stand in the repository. */
 const HEIGHT_MAX = 700;
 
@@ -18,8 +25,8 @@ if (chromiumPath === null) throw new Error('no Chromium on this machine');
 mkdirSync(FOLDER, { recursive: true });
 const browser = await launchBrowser(chromiumPath);
 for (const state of [...STATES, ...AUTHORIZE].filter(({ name }) => NAMES.length === 0 || NAMES.includes(name))) {
-  const narrow = Object.entries(NARROW).filter(([name]) => name === state.name);
-  for (const [width, suffix] of [[WIDTH, ''] as const, ...narrow.map(([, width]) => [width, '-narrow'] as const)]) {
+  const narrow = NARROW[state.name];
+  for (const [width, suffix] of [[WIDTH, ''] as const, ...(narrow ? [[narrow, '-narrow'] as const] : [])]) {
     await using app = await appIn(state);
     const page = await browser.newPage({ viewport: { width, height: 700 } });
     await openIn(state, page, app);
