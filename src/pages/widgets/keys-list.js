@@ -177,7 +177,7 @@ function replace(list, id, item, status = 'API key changed') {
   const key = list.keys.find((listed) => listed.id === id);
   if (key) Object.assign(key, ...readKey(item));
   const { search, only } = list;
-  Object.assign(list, { status, replaced: { id, search, only } });
+  Object.assign(list, { status, said: '', replaced: { id, search, only } });
   refresh(list);
 }
 
@@ -290,6 +290,7 @@ function finish(list, id, kind, output) {
   const key = list.keys.find((listed) => listed.id === id);
   list.questions.delete(id);
   list.status = typeof output.message === 'string' ? output.message : `API key ${kind}d`;
+  list.said = ''; // it may have named the key's state
   forgetSecret(list, id);
   if (kind === 'delete') list.keys = list.keys.filter((listed) => listed !== key);
   else if (kind === 'revoke' && key) key.active = false;

@@ -177,6 +177,19 @@ describeInBrowser('a key that is looked for', (browser) => {
     });
   });
 
+  test('is named in its state no more once it is revoked', async () => {
+    await using app = await appForBrowser({ env });
+    const { key } = await app.createKey('acme', { name: 'leaked' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await page.getByRole('search').getByRole('textbox').fill(key);
+      await said(page, 'It is “\u2068leaked\u2069”, active.');
+      await press(page, 'Revoke leaked');
+      await page.getByRole('group', { name: 'Revoke leaked?' }).getByRole('button', { name: 'Revoke' }).click();
+      await said(page, 'API key revoked');
+      expect(await page.getByText(/^It is/).count()).toBe(0);
+    });
+  });
+
   test('and isn’t whole reads that, whichever part is missing', async () => {
     await using app = await appForBrowser({ env });
     const { key } = await app.createKey('acme', { name: 'production' });

@@ -353,7 +353,7 @@ describeInBrowser('the search of the operators', (browser) => {
       await page.getByRole('list', { name: 'Owners' }).waitFor();
       expect(await page.getByLabel('Search for').inputValue()).toBe('owner');
       for (const [meaning, text] of [
-        ['Key id or fingerprint', id],
+        ['Key id or fingerprint', ` ${id.toUpperCase()} `],
         ['Key id or fingerprint', hashOf(key).slice(0, 12)],
         ['A whole key', key],
         ['Owner, exactly', key], // whatever the choice
@@ -419,5 +419,10 @@ describeInBrowser('people without the claim', (browser) => {
     });
     await using without = await appForBrowser();
     expect((await fetch(`${without.url}/keys/operators.js`)).status).toBe(404);
+    for (const { url } of [app, without]) {
+      const page = await (await fetch(`${url}/keys`)).text(); // all that others load
+      for (const part of ['admin_list_owners', 'admin_update_owner', 'Change the plan', 'Expire within'])
+        expect(page).not.toContain(part);
+    }
   });
 });
