@@ -46,7 +46,7 @@ export function changesRoute(
   options: ChangesRouteOptions,
 ): ServiceRoute {
   const { recheck, feed, ageClock, log } = options;
-  const allow = serviceGuard(options, firstOfEach(logsUses(log)));
+  const allow = serviceGuard(options, { logUse: firstOfEach(logsUses(log)) });
   const admit = createAdmit(ageClock, log);
   const answerTo = createAnswer(feed, recent, macs);
 

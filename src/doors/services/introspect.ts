@@ -39,7 +39,7 @@ interface IntrospectRouteOptions extends ServiceOptions {
 
 export function introspectRoute(leases: Leases, countUsed: CountUsed, options: IntrospectRouteOptions): ServiceRoute {
   const { verifyKey, verifier, guards, recheck, usage, ageClock, log } = options;
-  const allow = serviceGuard(options);
+  const allow = serviceGuard(options, { costOf: (form) => (form.has('lease') ? (costIn(form) ?? 1) : 1) });
   const keyGuard: Guard<Call, KeyAuth> = apiKeyGuard(verifyKey, log, verifier.revalidate);
 
   async function post(context: RequestContext, body: Body): Promise<Response> {
@@ -119,11 +119,14 @@ function fieldsOf(form: URLSearchParams): Result<Fields, Problem> {
   if (cursor === null) return ok({ ...fields, lease: null });
   const used = usedIn(form.get('used') ?? '');
   if (!used.ok) return used;
-  const cost = parseCost(form.get('cost') || '1');
+  const cost = costIn(form);
   if (cost === null) return err(INVALID);
   if (cursor.length > CURSOR_CHARS_MAX || form.getAll('resource').length > 1) return err(INVALID);
   return ok({ ...fields, lease: { cursor, cost, used: used.value } });
 }
+
+/** Returns the cost that a lease names; null: it is none. */
+const costIn = (form: URLSearchParams): number | null => parseCost(form.get('cost') || '1');
 
 const activeToken = ({ auth }: KeyAuth, iss: string) => ({
   active: true,

@@ -54,8 +54,18 @@ export interface ServiceRequest {
 /** Resolves with the form and its caller, or a problem. Throws a StoreOutage if the caller's key can't be verified. */
 export type ServiceGuard = (context: RequestContext, body: Body) => Promise<Result<ServiceRequest, Problem>>;
 
-/** Creates the guard. `logUse` logs each request of a good key; by default as for tools. */
-export function serviceGuard(options: ServiceOptions, logUse?: LogRepeated): ServiceGuard {
+interface ServiceGuardMore {
+  /** Logs each request of a good key; by default as for tools. */
+  readonly logUse?: LogRepeated;
+  /** Returns the units that the request spends, of whatever key. */
+  readonly costOf?: (form: URLSearchParams) => number;
+}
+
+/** Creates the guard. */
+export function serviceGuard(
+  options: ServiceOptions,
+  { logUse, costOf = () => 1 }: ServiceGuardMore = {},
+): ServiceGuard {
   const { verifyKey, verifier, guards, log } = options;
   const guard = sequence<Call & ClientCall, KeyAuth, object, object>(
     apiKeyGuard(verifyKey, log, verifier.revalidate, logUse),
@@ -67,16 +77,16 @@ export function serviceGuard(options: ServiceOptions, logUse?: LogRepeated): Ser
     const form = formIn(body.value);
     const client = clientIn(form);
     if (!client.ok) return client;
-    const call = serviceCallOf(context, client.value);
+    const call = serviceCallOf(context, client.value, costOf(form));
     const allowed = await guard(call);
     return allowed.ok ? ok({ caller: addTo(call, allowed.value), form }) : allowed;
   };
 }
 
 /** Returns the call of a service, whose key is in a header, in `Authorization: Basic`, or in the form. */
-function serviceCallOf(context: RequestContext, inForm: ClientCredentials | null): Call & ClientCall {
+function serviceCallOf(context: RequestContext, inForm: ClientCredentials | null, cost: number): Call & ClientCall {
   const client = carriesCredential(context.credentials) ? null : (readBasic(context.headers) ?? inForm);
-  return Object.assign(callOf(context, client?.secret || null), { client });
+  return Object.assign(callOf(context, client?.secret || null, { cost }), { client });
 }
 
 const BASIC = /^Basic +(?=.)/i;

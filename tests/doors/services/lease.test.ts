@@ -273,6 +273,16 @@ test('without a lease nothing changes: no member more, no use, and used and cost
   expect(listed).not.toHaveProperty('uses');
 });
 
+test('the access log has the cost of a question that is a call', async () => {
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1' } });
+  const asking = await serviceOf(app);
+  const { key } = await app.createKey('alice');
+  await leaseOf(app, asking, key, { lease: '', cost: '5' });
+  await leaseOf(app, asking, key, { cost: '5' });
+  const lines = (await app.log()).filter(({ event, route }) => event === 'request' && route === '/introspect');
+  expect(lines.map(({ cost }) => cost)).toEqual([5, undefined]);
+});
+
 test.each([
   ['two leases', 'lease=&lease='],
   ['two costs', 'lease=&cost=1&cost=1'],

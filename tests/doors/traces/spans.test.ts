@@ -210,7 +210,7 @@ describe('by default', () => {
     await fetch(`${app.url}/verify?scope=write`, { headers: own() });
     await fetch(`${app.url}/introspect`, {
       method: 'POST',
-      body: new URLSearchParams({ token: UNKNOWN }),
+      body: new URLSearchParams({ token: UNKNOWN, lease: '', cost: '2' }),
       headers: { authorization: `Bearer ${service}` },
     });
     expect(await sent(app, collector, 4)).toMatchObject([
@@ -228,7 +228,10 @@ describe('by default', () => {
         name: 'GET /verify',
         attributes: { 'http.response.status_code': '403', 'mcp_keys.error': 'insufficient_scope' },
       },
-      { name: 'POST /introspect', attributes: { 'http.route': '/introspect', 'http.response.status_code': '200' } },
+      {
+        name: 'POST /introspect',
+        attributes: { 'http.route': '/introspect', 'http.response.status_code': '200', 'mcp_keys.cost': '2' },
+      },
     ]);
   });
 
