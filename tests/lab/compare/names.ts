@@ -39,8 +39,8 @@ export function named(text: string): string {
   });
 }
 
-/** Bytes of a body about which a server decides, by its characters, whether to send it in pieces; widgets differ in length. */
-const [PIECES_MIN, PIECES_MAX] = [60_000, 72_000];
+/** A widget, by whose length a server decides whether to send a response in pieces. */
+const WIDGET = '<style>';
 
 /** A response with names in it; its length is that of the body with names, if it was right. */
 export function namedResponse({ status, head, body: bytes }: ParsedResponse, isHead: boolean) {
@@ -49,8 +49,7 @@ export function namedResponse({ status, head, body: bytes }: ParsedResponse, isH
     const [, name = '', value = ''] = /^([^:]*): ?(.*)$/.exec(line) ?? [];
     const isLength = name.toLowerCase() === 'content-length';
     const isOfPieces = name.toLowerCase() === 'transfer-encoding' || (isLength && value === String(bytes.length));
-    if (isOfPieces && bytes.length > PIECES_MIN && bytes.length < PIECES_MAX)
-      return ['content-length', '<right length>'] as const;
+    if (isOfPieces && body.includes(WIDGET)) return ['content-length', '<right length>'] as const;
     if (isLength && isHead) return [name, '<length>'] as const;
     return [name, isLength && value === String(bytes.length) ? '<right length>' : named(value)] as const;
   });
