@@ -1,5 +1,5 @@
 // Why a client is refused: one sentence for each error to the client, the reason and what to change in the log, and nothing
-// of what was sent in either.
+// of what was sent in either. For /authorize see wrong.test.ts.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { codeFor, handOver, makeForConnection, type Registered, register, sentBack } from '../../support/hand-over.ts';
@@ -41,74 +41,62 @@ const json = (path: string, body: unknown) =>
     body: JSON.stringify(body),
     headers: { 'content-type': 'application/json' },
   });
-const codeFields = async (changed: Fields = {}) => ({
-  grant_type: 'authorization_code',
-  code: await codeFor(client, key),
-  code_verifier: client.verifier,
-  client_id: client.clientId,
-  ...changed,
-});
+const redeem = async (changed: Changed) => {
+  const sent = {
+    grant_type: 'authorization_code',
+    code: await codeFor(client, key),
+    code_verifier: client.verifier,
+    client_id: client.clientId,
+    ...changed,
+  };
+  return form('/token', Object.fromEntries(Object.entries(sent).filter(([, value]) => value !== null)) as Fields);
+};
 const exchange = (fields: Fields) => form('/token', { ...EXCHANGE, scope: 'read', client_name: SENT, ...fields });
 const refusedLines = async () => (await app.log()).filter(({ event }) => event === 'OAuth request refused');
 
 type Row = [what: string, ask: () => Promise<Response>, error: string, reason: string, about?: object];
 
-const TOKEN: Row[] = [
-  ['a field twice', () => form('/token', 'grant_type=x&a=1&a=2'), 'invalid_request', 'a field twice'],
-  ['no grant type', () => form('/token', { code: SENT }), 'invalid_request', 'no grant_type'],
+type Changed = Record<string, string | null>;
+const WRONG_VERIFIER = 'the code_verifier does not fit the code_challenge';
+const OTHER_REDIRECT = 'another redirect_uri than at /authorize';
+const NO_FIELD = 'no client_id, code or code_verifier';
+/** What is wrong with the redemption of a code that is good. */
+const OF_CODE: [what: string, changed: Changed, error: string, reason: string, about?: object][] = [
+  ['no grant type', { grant_type: null }, 'invalid_request', 'no grant_type'],
   [
     'another grant type',
-    () => form('/token', { grant_type: SENT }),
+    { grant_type: SENT },
     'unsupported_grant_type',
     'not a grant type of this server',
     { grantType: SENT },
   ],
-  [
-    'no verifier',
-    async () => form('/token', await codeFields({ code_verifier: '' })),
-    'invalid_request',
-    'no client_id, code or code_verifier',
-  ],
-  [
-    'an unknown client',
-    async () => form('/token', await codeFields({ client_id: SENT })),
-    'invalid_client',
-    'neither registered here nor listed',
-    { client: SENT },
-  ],
-  [
-    'an unknown code',
-    async () => form('/token', await codeFields({ code: 'x'.repeat(43) })),
-    'invalid_grant',
-    'the code is unknown or has ended',
-  ],
+  ['a refresh token', { grant_type: 'refresh_token' }, 'unsupported_grant_type', 'not a grant type of this server'],
+  ['no client', { client_id: null }, 'invalid_request', NO_FIELD],
+  ['an unknown client', { client_id: SENT }, 'invalid_client', 'neither registered here nor listed', { client: SENT }],
+  ['no code', { code: null }, 'invalid_request', NO_FIELD],
+  ['an unknown code', { code: 'x'.repeat(43) }, 'invalid_grant', 'the code is unknown or has ended'],
+  ['a short code', { code: 'x' }, 'invalid_grant', 'the code is unknown or has ended'],
+  ['no verifier', { code_verifier: null }, 'invalid_request', NO_FIELD],
+  ['an empty verifier', { code_verifier: '' }, 'invalid_request', NO_FIELD],
+  ['another verifier', { code_verifier: SENT.repeat(3) }, 'invalid_grant', WRONG_VERIFIER],
+  ['a short verifier', { code_verifier: 'a' }, 'invalid_grant', WRONG_VERIFIER],
+  ['another redirect', { redirect_uri: `http://127.0.0.1/${SENT}` }, 'invalid_grant', OTHER_REDIRECT],
+  ['another port', { redirect_uri: 'http://127.0.0.1:10/callback' }, 'invalid_grant', OTHER_REDIRECT],
+  ['another resource', { resource: OTHER }, 'invalid_target', 'the code is for another resource'],
+];
+
+const TOKEN: Row[] = [
+  ['a field twice', () => form('/token', 'grant_type=x&a=1&a=2'), 'invalid_request', 'a field twice'],
+  ...OF_CODE.map(([what, changed, ...refused]): Row => [what, () => redeem(changed), ...refused]),
   [
     'the code of another client',
     async () => {
       const other = await register(app, ['http://127.0.0.1/other']);
-      return form('/token', await codeFields({ client_id: other.clientId }));
+      return redeem({ client_id: other.clientId });
     },
     'invalid_grant',
     'the code is of another client',
     { host: '127.0.0.1' },
-  ],
-  [
-    'another verifier',
-    async () => form('/token', await codeFields({ code_verifier: SENT.repeat(3) })),
-    'invalid_grant',
-    'the code_verifier does not fit the code_challenge',
-  ],
-  [
-    'another redirect',
-    async () => form('/token', await codeFields({ redirect_uri: `http://127.0.0.1/${SENT}` })),
-    'invalid_grant',
-    'another redirect_uri than at /authorize',
-  ],
-  [
-    'another resource',
-    async () => form('/token', await codeFields({ resource: OTHER })),
-    'invalid_target',
-    'the code is for another resource',
   ],
   [
     'an unknown device code',
@@ -210,6 +198,13 @@ describe.each([
   });
 });
 
+test.each(OF_CODE)('%s: the code is still good, once', async (_, changed, error) => {
+  const code = await codeFor(client, key);
+  expect((await client.redeem(code, { code, ...changed })).body.error).toBe(error);
+  expect((await client.redeem(code)).status).toBe(200);
+  expect(await client.redeem(code)).toEqual({ status: 400, body: refusal('invalid_grant') });
+});
+
 test('a body that is not the right one is described, too', async () => {
   const gone = (await json('/token', {})).json();
   expect(await gone).toEqual({
@@ -278,62 +273,6 @@ test('a program that polls is not logged while nobody has decided', async () => 
   expect(await (await poll()).json()).toEqual(refusal('authorization_pending'));
   expect(await (await poll()).json()).toEqual(refusal('slow_down'));
   expect((await refusedLines()).length).toBe(before);
-});
-
-describe('/authorize', () => {
-  test.each<[string, Record<string, string | null>, string, object]>([
-    [
-      'an unknown client',
-      { client_id: SENT },
-      'the client_id was not given by this server, or by another database',
-      {},
-    ],
-    [
-      'a redirect that is not its own',
-      { redirect_uri: `http://127.0.0.1/${SENT}` },
-      'the client has not registered the redirect_uri',
-      { redirectUri: `http://127.0.0.1/${SENT}`, client: 'by hand' },
-    ],
-    [
-      'an unknown resource',
-      { resource: `https://${SENT}.example/` },
-      'OAUTH_RESOURCES does not list the resource',
-      { error: 'invalid_target', resource: `https://${SENT}.example/` },
-    ],
-    ['no challenge', { code_challenge: null }, 'no code_challenge of 43 characters', { error: 'invalid_request' }],
-    ['another method', { code_challenge_method: 'plain' }, 'code_challenge_method is not S256', {}],
-    [
-      'another response',
-      { response_type: 'token' },
-      'response_type is not code',
-      { error: 'unsupported_response_type' },
-    ],
-  ])('%s: on the page and by a click the log says why', async (_, changed, reason, about) => {
-    const page = client.page(changed);
-    expect((await fetch(page, { redirect: 'manual' })).status).toBeOneOf([303, 400]);
-    expect((await refusedLines()).at(-1)).toMatchObject({ route: 'authorize', reason, ...about });
-    app.clock.advance(1000);
-    const lines = (await refusedLines()).length;
-    expect((await makeForConnection(app, page, await bearer(app, 'alice'))).status).toBe(400);
-    expect((await refusedLines()).length).toBe(lines + 1);
-  });
-
-  test('a redirect that has left OAUTH_REDIRECTS', async () => {
-    const env = { OAUTH_REDIRECTS: 'loopback https://gone.example/back' };
-    const before = await createTestApp({ env, store: 'embedded' });
-    const gone = await register(before, ['https://gone.example/back']);
-    await before.close();
-    const after = { OAUTH_REDIRECTS: 'loopback' };
-    await using now = await createTestApp({ env: after, store: 'embedded', folder: before.folder });
-    const page = new URL(gone.page());
-    page.port = new URL(now.url).port;
-    expect((await fetch(page)).status).toBe(400);
-    expect((await now.log()).at(-1)).toMatchObject({
-      event: 'OAuth request refused',
-      reason: 'OAUTH_REDIRECTS does not admit the redirect_uri',
-      redirectUri: 'https://gone.example/back',
-    });
-  });
 });
 
 test('lines that strangers can cause are throttled', async () => {

@@ -1,11 +1,20 @@
 // Wrong requests to /register, /authorize and /token: none of them sends anybody to an address that isn't admitted, and
 // none gets a key.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { CALLBACK, codeFor, fieldsOf, handOver, type Registered, register, sentBack } from '../../support/hand-over.ts';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import {
+  CALLBACK,
+  codeFor,
+  fieldsOf,
+  handOver,
+  makeForConnection,
+  type Registered,
+  register,
+  sentBack,
+} from '../../support/hand-over.ts';
 import { labelled } from '../../support/labels.ts';
 import { refusal } from '../../support/refusal.ts';
-import { COUNTED, createTestApp, type TestApp } from '../../support/test-app.ts';
+import { bearer, COUNTED, createTestApp, type TestApp } from '../../support/test-app.ts';
 
 const HOSTED = 'https://client.example/back';
 const CONNECTOR = 'https://chat.example/oauth/connector-1';
@@ -26,6 +35,7 @@ beforeAll(async () => {
   hosted = await register(app, [HOSTED, CONNECTOR, 'app.example://back']);
 });
 afterAll(() => app.close());
+beforeEach(() => app.clock.advance(1000)); // each reason has a line a second
 
 const post = (path: string, body: string | URLSearchParams, headers: Record<string, string> = {}) =>
   fetch(app.url + path, { method: 'POST', body, headers, redirect: 'manual' });
@@ -168,8 +178,18 @@ describe('a registration', () => {
   });
 });
 
+/** Expects that the log says why the page was refused, and that a click is, too, with a line of its own. */
+async function expectReason(page: URL, about: object): Promise<void> {
+  const lines = async () => (await app.log()).filter(({ event }) => event === 'OAuth request refused');
+  expect((await lines()).at(-1)).toMatchObject({ route: 'authorize', ...about });
+  app.clock.advance(1000);
+  const before = (await lines()).length;
+  expect((await makeForConnection(app, page, await bearer(app, 'alice'))).status).toBe(400);
+  expect((await lines()).length).toBe(before + 1);
+}
+
 describe('what is wrong with the client or its redirect is a page', () => {
-  test.each([
+  test.each<[string, { client_id: string | null } | { redirect_uri: string | null }]>([
     ['no client', { client_id: null }],
     ['an unknown client', { client_id: 'x' }],
     ['a client with another MAC', { client_id: `WyJodHRwczovL2V2aWwuZXhhbXBsZS8iXQ.${'0'.repeat(64)}` }],
@@ -179,9 +199,19 @@ describe('what is wrong with the client or its redirect is a page', () => {
     ['another name of this machine', { redirect_uri: 'http://localhost:9/callback' }],
     ['a redirect of another client', { redirect_uri: HOSTED }],
   ])('%s', async (_, changed) => {
-    const response = await fetch(client.page(changed), { redirect: 'manual' });
+    const page = client.page(changed);
+    const response = await fetch(page, { redirect: 'manual' });
     expect([response.status, response.headers.get('location')]).toEqual([400, null]);
     expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8');
+    const about =
+      'client_id' in changed
+        ? { reason: 'the client_id was not given by this server, or by another database' }
+        : {
+            reason: 'the client has not registered the redirect_uri',
+            client: 'by hand',
+            redirectUri: changed.redirect_uri,
+          };
+    await expectReason(page, about);
   });
 
   test('each parameter twice', async () => {
@@ -207,29 +237,48 @@ describe('what is wrong with the client or its redirect is a page', () => {
     const url = (await register(wider)).page();
     const at = (other: TestApp) => fetch(`${other.url}/authorize${url.search}`, { redirect: 'manual' });
     expect((await at(wider)).status).toBe(200);
-    expect([(await at(narrower)).status, (await at(narrower)).headers.get('location')]).toEqual([400, null]);
+    const refused = await at(narrower);
+    expect([refused.status, refused.headers.get('location')]).toEqual([400, null]);
+    expect((await narrower.log()).at(-1)).toMatchObject({
+      event: 'OAuth request refused',
+      reason: 'OAUTH_REDIRECTS does not admit the redirect_uri',
+      redirectUri: CALLBACK,
+    });
   });
 });
 
 describe('what else is wrong goes back to the client', () => {
-  test.each([
-    ['no response type', { response_type: null }, 'invalid_request'],
-    ['a token at once', { response_type: 'token' }, 'unsupported_response_type'],
-    ['another response mode', { response_mode: 'fragment' }, 'invalid_request'],
-    ['no challenge', { code_challenge: null }, 'invalid_request'],
-    ['a short challenge', { code_challenge: 'a'.repeat(42) }, 'invalid_request'],
-    ['a long challenge', { code_challenge: 'a'.repeat(44) }, 'invalid_request'],
-    ['an odd challenge', { code_challenge: `${'a'.repeat(42)}+` }, 'invalid_request'],
-    ['no method', { code_challenge_method: null }, 'invalid_request'],
-    ['a plain challenge', { code_challenge_method: 'plain' }, 'invalid_request'],
-    ['another resource', { resource: 'https://evil.example/mcp' }, 'invalid_target'],
-    ['a path of this server', { resource: 'http://127.0.0.1/tools' }, 'invalid_target'],
-    ['a resource in other letters', { resource: RESOURCE.toUpperCase() }, 'invalid_target'],
-  ])('%s', async (_, changed, error) => {
-    const response = await fetch(client.page(changed), { redirect: 'manual' });
+  const CHALLENGE = { error: 'invalid_request', reason: 'no code_challenge of 43 characters' };
+  const METHOD = { error: 'invalid_request', reason: 'code_challenge_method is not S256' };
+  const TARGET = { error: 'invalid_target', reason: 'OAUTH_RESOURCES does not list the resource' };
+  test.each<[string, Record<string, string | null>, { readonly error: string; readonly reason: string }]>([
+    ['no response type', { response_type: null }, { error: 'invalid_request', reason: 'no response_type' }],
+    [
+      'a token at once',
+      { response_type: 'token' },
+      { error: 'unsupported_response_type', reason: 'response_type is not code' },
+    ],
+    [
+      'another response mode',
+      { response_mode: 'fragment' },
+      { error: 'invalid_request', reason: 'response_mode is not query' },
+    ],
+    ['no challenge', { code_challenge: null }, CHALLENGE],
+    ['a short challenge', { code_challenge: 'a'.repeat(42) }, CHALLENGE],
+    ['a long challenge', { code_challenge: 'a'.repeat(44) }, CHALLENGE],
+    ['an odd challenge', { code_challenge: `${'a'.repeat(42)}+` }, CHALLENGE],
+    ['no method', { code_challenge_method: null }, METHOD],
+    ['a plain challenge', { code_challenge_method: 'plain' }, METHOD],
+    ['another resource', { resource: 'https://evil.example/mcp' }, TARGET],
+    ['a path of this server', { resource: 'http://127.0.0.1/tools' }, TARGET],
+    ['a resource in other letters', { resource: RESOURCE.toUpperCase() }, TARGET],
+  ])('%s', async (_, changed, { error, reason }) => {
+    const page = client.page(changed);
+    const response = await fetch(page, { redirect: 'manual' });
     expect(response.status).toBe(303);
     expect(response.headers.get('location')).toStartWith(`${CALLBACK}?`);
     expect(Object.fromEntries(await sentBack(response))).toEqual({ error, state: 'of the client', iss: app.url });
+    await expectReason(page, { error, reason, ...('resource' in changed && { resource: changed.resource }) });
   });
 
   test('a resource may be this server, its transports, or another one of OAUTH_RESOURCES, with a slash at the end or not', async () => {
@@ -326,25 +375,6 @@ describe('the form', () => {
 });
 
 describe('/token', () => {
-  test.each([
-    ['no grant type', { grant_type: null }, 400, 'invalid_request'],
-    ['a refresh token', { grant_type: 'refresh_token' }, 400, 'unsupported_grant_type'],
-    ['no client', { client_id: null }, 400, 'invalid_request'],
-    ['an unknown client', { client_id: 'x' }, 401, 'invalid_client'],
-    ['no code', { code: null }, 400, 'invalid_request'],
-    ['another code', { code: 'x' }, 400, 'invalid_grant'],
-    ['no verifier', { code_verifier: null }, 400, 'invalid_request'],
-    ['another verifier', { code_verifier: 'a'.repeat(43) }, 400, 'invalid_grant'],
-    ['a short verifier', { code_verifier: 'a' }, 400, 'invalid_grant'],
-    ['another redirect', { redirect_uri: 'http://127.0.0.1:10/callback' }, 400, 'invalid_grant'],
-    ['another resource', { resource: RESOURCE }, 400, 'invalid_target'],
-  ])('%s: refused, and the code is still good', async (_, changed, status, error) => {
-    const code = await codeFor(client, key);
-    expect(await client.redeem(code, changed)).toEqual({ status, body: refusal(error) });
-    expect((await client.redeem(code)).status).toBe(200);
-    expect(await client.redeem(code)).toEqual({ status: 400, body: refusal('invalid_grant') });
-  });
-
   test('the code of one client is none for another', async () => {
     const code = await codeFor(client, key);
     const other = await register(app, [CALLBACK, 'http://localhost/']);
