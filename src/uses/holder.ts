@@ -84,8 +84,8 @@ export class Holder {
   userId = '';
   /** The key's owner, if limits apply to all his keys together; null for owners. */
   owner: Holder | null = null;
-  /** The highest quota share logged, and the period it was reached in. */
-  #loggedShare: { readonly usage: WindowUsage; readonly share: number } | null = null;
+  /** The highest share logged, of which quota, and in which period it was reached. */
+  #loggedShare: { readonly usage: WindowUsage; readonly requests: number; readonly share: number } | null = null;
 
   constructor(
     readonly kind: keyof typeof NAMES,
@@ -202,8 +202,12 @@ export class Holder {
     const usage = this.#bounds.at(-1)?.usage; // the quota is last
     if (quota === null || usage === undefined) return null;
     const share = shares.find((percent) => unitsIn(usage) * 100 >= quota.requests * percent);
-    if (share === undefined || (this.#loggedShare?.usage === usage && this.#loggedShare.share >= share)) return null;
-    this.#loggedShare = { usage, share };
+    if (share === undefined) return null;
+    const { requests } = quota;
+    const logged = this.#loggedShare;
+    const isOfSame = logged?.usage === usage && logged.requests === requests; // after an upgrade it is reached anew
+    if (isOfSame && logged.share >= share) return null;
+    this.#loggedShare = { usage, requests, share };
     return share;
   }
 

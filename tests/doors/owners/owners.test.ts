@@ -118,6 +118,16 @@ test('a quota that is lowered below what was used is a line at the first refusal
   expect(await sharesIn(app)).toEqual([100]);
 });
 
+test('shares of a larger quota are lines of their own, in the same month', async () => {
+  await using app = await createTestApp({ clock: onMidnight(), env: ADMINS });
+  const key = await keyOf(app);
+  for (const quota of ['5/month', '10/month']) {
+    await setOwner(app, { owner: 'alice', quota });
+    for (let made = 0; made < 6; made += 1) await app.useKey(key);
+  }
+  expect(await sharesIn(app)).toEqual([80, 100, 80, 100]);
+});
+
 test('refusals by an owner’s limit are one line a second, whichever of the keys is refused', async () => {
   await using app = await createTestApp({ clock: onMidnight(), env: ADMINS });
   const keys = [await keyOf(app), await keyOf(app), await keyOf(app)] as const;
