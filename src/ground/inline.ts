@@ -96,7 +96,10 @@ const BREAKS = /(?<=>)\n|\n(?=<)|(?<=^\})\n(?=\$\{$)/g;
 const LAST_CHARS = 7; // one more than `return` has
 const BEFORE_EXPRESSION = /(?:^|[=(,:[!&|?{};>]|\breturn)$/;
 
-/** Minifies a script with a semicolon after each statement. Strings, templates and regular expressions stay as they are. */
+/**
+ * Minifies a script with a semicolon after each statement, and without loops that have no body. Strings, templates and
+ * regular expressions stay as they are.
+ */
 export function minifiedScript(script: string): string {
   const open: string[] = []; // the braces around a place: of code, or of a template's hole
   const taken: string[] = [];
@@ -121,6 +124,7 @@ export function minifiedScript(script: string): string {
   for (let token = next(); token !== ''; token = next()) {
     if (/^(?:\s|\/[/*])/.test(token)) gap += token;
     else {
+      if (token === '}' && last.endsWith(';')) taken.push(taken.pop()?.slice(0, -1) ?? '');
       const text = kept(gap, last.at(-1) ?? '', token.at(0) ?? '') + token;
       taken.push(text);
       last = (last + text).slice(-LAST_CHARS);

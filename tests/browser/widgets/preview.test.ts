@@ -73,6 +73,11 @@ const CASES: readonly (readonly [what: string, script: string, left: string])[] 
     'html`<p\n at="a">\na\n§{b}\n</p>\n§{c}\n§{d}`;',
     'html`<p\n at="a">a\n§{b}</p>§{c}§{d}`;',
   ],
+  [
+    'the last semicolon of a block',
+    'function f() {\n  b();\n  return `;§{c}`;\n}\n',
+    'function f(){b();return `;§{c}`}',
+  ],
   ['a $ in a template', '`$ $5  \\§{ x }  \\``;', '`$ $5  \\§{ x }  \\``;'],
   ['regular expressions', 'x.replace(/[/"\'] \\/ {/g, "");', 'x.replace(/[/"\'] \\/ {/g,"");'],
   ['divisions', 'a / b / c; (a) / 2 / d;', 'a/b/c;(a)/2/d;'],
