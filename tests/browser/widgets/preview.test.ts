@@ -76,7 +76,7 @@ const CASES: readonly (readonly [what: string, script: string, left: string])[] 
   [
     'the last semicolon of a block',
     'function f() {\n  b();\n  return `;§{c}`;\n}\n',
-    'function f(){b();return `;§{c}`}',
+    'function f(){b();return`;§{c}`}',
   ],
   ['a $ in a template', '`$ $5  \\§{ x }  \\``;', '`$ $5  \\§{ x }  \\``;'],
   ['regular expressions', 'x.replace(/[/"\'] \\/ {/g, "");', 'x.replace(/[/"\'] \\/ {/g,"");'],
