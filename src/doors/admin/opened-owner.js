@@ -163,7 +163,7 @@ const planView = ({ limit, quota, keys, keysMax, metadata, uses }) => html`<dl>
 const isUnknown = ({ owner, isNew }) => isNew && owner?.keys === 0 && !owner.blocked && owner.metadata === null;
 
 const UNKNOWN =
-  'There is no owner of exactly this name: no key, and no history. A plan that is set now holds once there is one.';
+  'Nobody of exactly this name has a key, or a history. A plan that is set now holds once there is a key.';
 
 function ownerView(opened) {
   const { name, owner, instead, question: asked, status, panels, back } = opened;

@@ -213,7 +213,7 @@ describeInBrowser('an owner who is opened', (browser) => {
     await withKeysPage(browser(), app, await link(app), async ({ page }) => {
       await page.getByRole('list', { name: 'Owners' }).waitFor();
       await find(page, 'Owner, exactly', 'Acme');
-      await page.getByText('There is no owner of exactly this name').waitFor();
+      await page.getByText('Nobody of exactly this name has a key, or a history').waitFor();
       const owner = page.getByRole('region', { name: 'Owner Acme' });
       expect(await owner.getByText('0 of 1,000').isVisible()).toBe(false);
       expect(await page.getByText('No keys', { exact: true }).count()).toBe(0);
@@ -224,7 +224,7 @@ describeInBrowser('an owner who is opened', (browser) => {
       await press(page, 'Save');
       await owner.getByText('0 of 50 a day').waitFor();
       await owner.getByText(/^Quota changed by carol/).waitFor();
-      await page.getByText('There is no owner').waitFor({ state: 'detached' });
+      await page.getByText('or a history').waitFor({ state: 'detached' });
     });
   });
 

@@ -135,7 +135,7 @@ describeInBrowser('an admin without keys', (browser) => {
       expect((await app.useKey(key)).status).toBe(401);
 
       await find(page, 'Owner, exactly', 'Acme');
-      await page.getByText('There is no owner of exactly this name').waitFor();
+      await page.getByText('Nobody of exactly this name has a key, or a history').waitFor();
       await find(page, 'Owner, exactly', 'carol'); // herself
       await page.getByRole('button', { name: 'Change the plan: carol' }).waitFor();
       expect(await page.getByRole('button', { name: 'Block', exact: true }).count()).toBe(0);

@@ -50,7 +50,7 @@ describeInBrowser('the keys of all owners', (browser) => {
       const owner = page.getByLabel('Owner, exactly');
       await owner.fill('ali');
       await page.keyboard.press('Enter');
-      await page.getByText('There is no owner of exactly this name').waitFor();
+      await page.getByText('Nobody of exactly this name has a key, or a history').waitFor();
       await owner.fill('alice');
       await page.keyboard.press('Enter');
       await page.getByRole('button', { name: 'More about the last' }).click();

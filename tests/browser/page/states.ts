@@ -292,7 +292,7 @@ export const STATES: readonly State[] = [
     name: 'owner-nobody',
     ...OPERATED,
     act: (page) => look(page, 'Alice'),
-    shows: text('There is no owner of exactly this name'),
+    shows: text('Nobody of exactly this name has a key, or a history'),
   },
   {
     name: 'owner-found',
