@@ -1,6 +1,6 @@
 // Starts the server on Bun, with what start/server.ts needs of this runtime.
 
-import { basename, delimiter, relative } from 'node:path';
+import { basename, delimiter, dirname, relative } from 'node:path';
 import { once } from './ground/cache.ts';
 import { SERVER_NAME } from './ground/server-info.ts';
 import type { RunningServer, ServeOptions } from './start/listener.ts';
@@ -56,6 +56,32 @@ const provideOwnModule = once(() => {
   return true;
 });
 
+/** The folder whose modules are reloaded, and how often. */
+const reloaded = { folder: '', count: 0 };
+
+/**
+ * Gives reloaded modules a new name each time, because Bun keeps a module that failed, and so do those that import it.
+ * (It asks no plugin about imports without an ending.)
+ */
+const renameReloaded = once(() => {
+  let isResolving = false; // resolveSync asks this plugin, too
+  const rename = ({ path, importer }: { path: string; importer: string }) => {
+    if (isResolving) return undefined;
+    isResolving = true;
+    try {
+      const [file = ''] = Bun.resolveSync(path, dirname(importer)).split('?');
+      const isTool = file.startsWith(`${reloaded.folder}/`) && !file.includes('/node_modules/');
+      return isTool ? { path: `${file}?read=${reloaded.count}` } : undefined;
+    } catch {
+      return undefined; // Bun says what is missing
+    } finally {
+      isResolving = false;
+    }
+  };
+  Bun.plugin({ name: `${SERVER_NAME} dev`, setup: (build) => void build.onResolve({ filter: /^\.{0,2}\// }, rename) });
+  return true;
+});
+
 /**
  * Returns the command that runs Bun in another terminal. npx has Bun only in its cache, and on the PATH of its child
  * processes.
@@ -98,6 +124,9 @@ export const runtime: Runtime = {
     return import(path);
   },
   forgetTools(folder) {
+    reloaded.folder = folder;
+    reloaded.count += 1;
+    renameReloaded();
     for (const path of Object.keys(require.cache)) {
       if (path.startsWith(`${folder}/`) && !path.includes('/node_modules/')) delete require.cache[path];
     }

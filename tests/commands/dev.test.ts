@@ -101,3 +101,36 @@ test.each(rows(COMMANDS, 1))(
   },
   180_000,
 );
+
+/** What may be wrong with a module that tools share. Null: it is not there. */
+const WRONG = [
+  'export const text = (',
+  "throw new Error('no')",
+  "export const other = ''",
+  "import './_none.ts';",
+  null,
+];
+
+test.each(rows(COMMANDS, 1))(
+  'as %s: a save mends any mistake in what tools share',
+  async (_, program) => {
+    const folder = diskFolder();
+    const tools = join(folder, 'tools');
+    const shared = join(tools, '_text.ts');
+    const tool = hello('x').replace("'x'", 'text').replace('import', "import { text } from './_text.ts';\nimport");
+    fill(tools, { 'hello.ts': tool, '_text.ts': "export const text = 'first';" });
+    await using dev = await startServer({ folder, command: [...(await program()), 'dev'] });
+    const mistakes = () => dev.stderr().match(/the tools stay as they were/g)?.length ?? 0;
+    const said = async () => (await callOver(dev.url, 'hello')).body.content?.[0].text;
+    for (const [index, wrong] of WRONG.entries()) {
+      const before = mistakes();
+      if (wrong === null) rmSync(shared);
+      else writeFileSync(shared, wrong);
+      await waitFor(() => mistakes() > before);
+      writeFileSync(shared, `export const text = 'mended ${index}';`);
+      await waitFor(async () => (await said()) === `mended ${index}`);
+    }
+    expect(await dev.stop()).toBe(0);
+  },
+  180_000,
+);
