@@ -1,7 +1,7 @@
 // Reloads tool files that change while a development server runs: watches their folder, and replaces the running service
 // on the same port by one with the new tools. If a file has a mistake, the running service stays.
 
-import { existsSync, watch } from 'node:fs';
+import { existsSync, type FSWatcher, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import type { Cancel, Clock } from '../ground/runtime.ts';
 import { reasonOf } from '../ground/text.ts';
@@ -94,14 +94,17 @@ export function createReload<Service extends Replacement>(options: ReloadOptions
   };
 }
 
-/** Calls `changed` at every change of the folder, and when it appears. */
+/** Calls `changed` at every change of the folder, and whenever it appears or disappears. */
 export function watchTools(folder: string, changed: () => void): void {
-  if (existsSync(folder)) return void watch(folder, { recursive: true }, changed);
-  const parent = dirname(folder);
-  const watcher = watch(parent, (_, name) => {
-    if (name !== basename(folder) || !existsSync(folder)) return;
-    watcher.close();
-    watchTools(folder, changed);
+  let watcher: FSWatcher | undefined;
+  const follow = () => {
+    watcher?.close();
+    watcher = existsSync(folder) ? watch(folder, { recursive: true }, changed) : undefined;
+  };
+  watch(dirname(folder), (_, name) => {
+    if (name !== basename(folder)) return;
+    follow(); // a folder that was replaced has no events
     changed();
   });
+  follow();
 }

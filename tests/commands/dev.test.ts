@@ -112,7 +112,7 @@ const WRONG = [
 ];
 
 test.each(rows(COMMANDS, 1))(
-  'as %s: a save mends any mistake in what tools share',
+  'as %s: a save mends any mistake in what tools share, and a folder may be replaced',
   async (_, program) => {
     const folder = diskFolder();
     const tools = join(folder, 'tools');
@@ -130,6 +130,12 @@ test.each(rows(COMMANDS, 1))(
       writeFileSync(shared, `export const text = 'mended ${index}';`);
       await waitFor(async () => (await said()) === `mended ${index}`);
     }
+    rmSync(tools, { recursive: true });
+    await waitFor(async () => (await said()) === undefined);
+    fill(tools, { 'hello.ts': hello('again') });
+    await waitFor(async () => (await said()) === 'again');
+    writeFileSync(join(tools, 'hello.ts'), hello('changed'));
+    await waitFor(async () => (await said()) === 'changed');
     expect(await dev.stop()).toBe(0);
   },
   180_000,
