@@ -248,17 +248,6 @@ describe('/token', () => {
   });
   afterAll(() => app.close());
 
-  test.each([
-    ['no code', {}, 'invalid_request'],
-    ['a word', { device_code: 'x' }, 'invalid_grant'],
-    ['a made-up code', { device_code: 'a'.repeat(43) }, 'invalid_grant'],
-  ])('with %s', async (_, fields, error) => {
-    expect(await form(app, '/token', { grant_type: GRANT, ...fields })).toMatchObject({
-      status: 400,
-      body: refusal(error),
-    });
-  });
-
   test('the code of one kind is none of the other, at any time of its life', async () => {
     const client = await register(app);
     const { device_code: deviceCode, user_code: userCode } = (await ask(app)).body;

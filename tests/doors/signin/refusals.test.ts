@@ -98,12 +98,14 @@ const TOKEN: Row[] = [
     'the code is of another client',
     { host: '127.0.0.1' },
   ],
-  [
-    'an unknown device code',
-    () => form('/token', { grant_type: DEVICE_GRANT, device_code: SENT }),
-    'invalid_grant',
-    'the device_code is unknown, was used before, or its owner is deleted',
-  ],
+  ...[SENT, 'a'.repeat(43)].map(
+    (code): Row => [
+      `an unknown device code: ${code}`,
+      () => form('/token', { grant_type: DEVICE_GRANT, device_code: code }),
+      'invalid_grant',
+      'the device_code is unknown, was used before, or its owner is deleted',
+    ],
+  ),
   ['no device code', () => form('/token', { grant_type: DEVICE_GRANT }), 'invalid_request', 'no device_code'],
   [
     'an exchange by a key without delegate',
