@@ -62,7 +62,9 @@ export function startRowsProxy(target: string): RowsProxy {
       const body = await request.text();
       const headers = new Headers(request.headers);
       headers.delete('host');
-      if (headers.get('connection') === 'keep-alive') open.push(body); // a further try has a connection of its own
+      // A further try has a connection of its own, for which Bun sends no keep-alive; Deno never sends any.
+      const isAgain = headers.get('user-agent')?.startsWith('Bun/') && headers.get('connection') !== 'keep-alive';
+      if (!isAgain) open.push(body);
       headers.set('accept-encoding', 'identity');
       const { pathname } = new URL(request.url);
       const response = await fetch(target + pathname, { method: request.method, headers, ...(body && { body }) });
