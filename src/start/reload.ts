@@ -101,10 +101,14 @@ export function watchTools(folder: string, changed: () => void): void {
     watcher?.close();
     watcher = existsSync(folder) ? watch(folder, { recursive: true }, changed) : undefined;
   };
-  watch(dirname(folder), (_, name) => {
-    if (name !== basename(folder)) return;
-    follow(); // a folder that was replaced has no events
-    changed();
-  });
+  try {
+    watch(dirname(folder), (_, name) => {
+      if (name !== basename(folder)) return;
+      follow(); // a folder that was replaced has no events
+      changed();
+    });
+  } catch {
+    // There is no place for the folder, which its reader reports, or none that may be listed: then it can't be replaced.
+  }
   follow();
 }

@@ -140,3 +140,13 @@ test.each(rows(COMMANDS, 1))(
   },
   180_000,
 );
+
+test.each(rows(COMMANDS, 1))(
+  'as %s: it names TOOLS_DIR though there is no place for the folder',
+  async (_, program) => {
+    const env = { TOOLS_DIR: './none/tools' };
+    await using dev = await startServer({ folder: diskFolder(), command: [...(await program()), 'dev'], env });
+    expect(dev.stderr()).toContain('mcp-key-server: TOOLS_DIR: expected a folder');
+    expect(await dev.stop()).toBe(0);
+  },
+);
