@@ -21,11 +21,22 @@ const WORDS = {
  * takes what a tool returned; `back` leaves the owner; `seek(key)`: see operatorKeys.
  */
 export function openedOwner({ owner: name, key, said, changed, back, seek }) {
-  const opened = { name, changed, back, owner: null, instead: 'Loading…', question: null, status: '', isNew: false };
+  const opened = {
+    name,
+    changed,
+    back,
+    owner: null,
+    instead: 'Loading…',
+    question: null,
+    status: '',
+    isNew: false,
+    reading: null,
+  };
   opened.list = operatorKeys({ args: { owner: name }, title: html`Keys of ${nameOf(name)}`, seek });
   opened.panels = given.keyPanels({
     async events(owner, cursor) {
-      const read = await given.request('/keys/events', { owner, cursor });
+      opened.reading = given.request('/keys/events', { owner, cursor });
+      const read = await opened.reading;
       if (cursor === undefined) opened.isNew = read.output?.events?.length === 0;
       return read;
     },
@@ -42,10 +53,12 @@ export function openedOwner({ owner: name, key, said, changed, back, seek }) {
   return {
     owner: name,
     /** Loads what is shown. */
-    begin() {
-      void load(opened);
-      void opened.list.load();
-      if (key !== undefined) opened.list.reveal(key, said);
+    async begin() {
+      const above = Promise.all([load(opened), opened.list.load(), opened.reading]);
+      if (key === undefined) return;
+      opened.list.reveal(key, said);
+      await above;
+      opened.list.center(key.id); // what came above has moved it
     },
     async refresh() {
       opened.panels.readHistory(name);

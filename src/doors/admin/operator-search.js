@@ -12,6 +12,7 @@ const PART = /[a-z0-9]{2,12}_(?:live|test)_[0-9a-f]{24}/;
 const OWNER_CHARS_MAX = 255;
 const FINGERPRINT_DIGITS = 12;
 const NONE = 'No key of any owner.';
+const ID = /^(?:[0-9a-f]{12}|[0-9a-f]{32})$/i;
 
 /** Creates the search. `open(owner, key, said)` opens an owner, with a row. */
 export function operatorSearch({ open }) {
@@ -34,7 +35,8 @@ export function operatorSearch({ open }) {
     say('Looking for it…');
     const hash = await given.hashOf(text);
     if (hash === null) return say(complaint('This browser can’t tell: it needs HTTPS.'));
-    await findBy({ fingerprint: hash.slice(0, FINGERPRINT_DIGITS) }, oddWords(text));
+    const odd = ID.test(text) ? ' An id or a fingerprint is another choice.' : oddWords(text);
+    await findBy({ fingerprint: hash.slice(0, FINGERPRINT_DIGITS) }, odd);
   }
 
   /** Finds by a typed text, as it is meant. Nothing but an owner's name, an id or a fingerprint is sent. */

@@ -30,7 +30,7 @@ export function operatorPart(fromPage) {
     const back = () => show(owners, `owner ${owner}`, 'owners');
     const opened = openedOwner({ owner, key, said, changed, back, seek: search.seek });
     show(opened, 'owner');
-    opened.begin();
+    void opened.begin();
   }
 
   function showOwners() {

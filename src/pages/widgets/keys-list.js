@@ -51,6 +51,7 @@ export function keysList(options) {
     /** Returns words like `2 of 2 keys` if no more can be made, else null. */
     full: () => fullWords(list),
     reveal: (item, more) => reveal(list, item, more),
+    center,
     ids: () => list.keys.map(({ id }) => id),
     holdsSecrets: () => list.secrets.size > 0,
     close() {
@@ -220,7 +221,13 @@ function show(list, id, more = '') {
   if (!list.opened.has(id)) toggle(list, id);
   else redraw();
   focusOn(`panel ${id}`);
-  find(`row ${id}`)?.firstElementChild.scrollIntoView({ block: 'center' }); // the row may be higher than the window
+  center(id);
+}
+
+/** Scrolls to a row, unless the focus has left it. Its first line counts: the row may be higher than the window. */
+function center(id) {
+  const row = find(`row ${id}`);
+  if (row?.contains(document.activeElement)) row.firstElementChild.scrollIntoView({ block: 'center' });
 }
 
 /** Shows a key with its row open, on whichever page of the list it is. */

@@ -5,6 +5,7 @@ import { expect, test } from 'bun:test';
 import type { Locator, Page } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
 import { bearer, type TestApp } from '../../support/test-app.ts';
+import { waitFor } from '../../support/wait-for.ts';
 import { appForBrowser, withKeysPage } from './keys-page.ts';
 
 const env = { ADMIN_CLAIM: 'roles=keys-admin' };
@@ -177,6 +178,37 @@ describeInBrowser('a key that is looked for', (browser) => {
     });
   });
 
+  test('is in the middle of the window once all is there, though the owner and other keys come above it', async () => {
+    await using app = await appForBrowser({ env });
+    const others = async () => {
+      for (let other = 0; other < 8; other += 1) await app.createKey('acme', { name: `other ${other}` });
+    };
+    await others();
+    const { key } = await app.createKey('acme', { name: 'leaked' });
+    await others();
+    const laptop = { viewport: { width: 1280, height: 700 } };
+    await withKeysPage(browser(), app, { ...(await link(app)), ...laptop }, async ({ page }) => {
+      await page.getByRole('search').getByRole('textbox').fill(key);
+      await page.getByText('17 keys', { exact: true }).waitFor();
+      await page.getByText('What happened to a key').waitFor();
+      await waitFor(async () => {
+        const { y = 0 } = (await page.getByRole('button', { name: 'Revoke leaked' }).boundingBox()) ?? {};
+        return y > 200 && y < 500;
+      });
+      expect(await focused(page)).toBe('Details of leaked');
+    });
+  });
+
+  test('by an id reads under “A whole key” that it is another choice', async () => {
+    await using app = await appForBrowser({ env });
+    const { id } = await app.createKey('acme', { name: 'production' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await page.getByRole('list', { name: 'Owners' }).waitFor();
+      await find(page, 'A whole key', id);
+      await said(page, 'No key of any owner. An id or a fingerprint is another choice.');
+    });
+  });
+
   test('is named in its state no more once it is revoked', async () => {
     await using app = await appForBrowser({ env });
     const { key } = await app.createKey('acme', { name: 'leaked' });
@@ -268,6 +300,11 @@ describeInBrowser('a quota that is used up', (browser) => {
     });
     await withKeysPage(browser(), app, await ownLink(app, 'acme'), async ({ page }) => {
       await page.getByText(/1 of 1 a day, begins anew in/).waitFor();
+    });
+    const phone = { viewport: { width: 390, height: 844 } };
+    await withKeysPage(browser(), app, { ...(await link(app)), ...phone }, async ({ page }) => {
+      await press(page, 'Open acme');
+      await page.getByText(/Quota 1 a month, used up, begins anew in/).waitFor(); // in the row, which is closed
     });
   });
 });
