@@ -1,11 +1,14 @@
 // Real proxies in front of a service that echoes what it gets, with their recipes as they stand here: they ask /verify.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { childOf } from '../support/children.ts';
 import { userOn } from '../support/client.ts';
 import { type Echoed, type EchoService, startEcho } from '../support/echo.ts';
 import { type Backends, type FrontProxy, isMissing, startFrontProxy } from '../support/front-proxy.ts';
 import { FORGED, IDENTITY } from '../support/identity.ts';
+import { keysCommand } from '../support/keys-command.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { type Sqld, startSqld } from '../support/sqld.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -28,6 +31,18 @@ async function makeKey(url: string, input: object = {}, owner?: string): Promise
   const { status, body } = await (await userOn({ url }, owner)).create(input);
   expect(status).toBe(200);
   return body;
+}
+
+/** A service that takes headers of any size, unlike Bun.serve. */
+function startRoomyService() {
+  const requests: IncomingHttpHeaders[] = [];
+  const server = createServer({ maxHeaderSize: 1024 * 1024 }, ({ headers }, response) => {
+    requests.push(headers);
+    response.end();
+  }).listen(0, '127.0.0.1');
+  const { port } = server.address() as AddressInfo;
+  const backend = { '127.0.0.1:8080': `http://127.0.0.1:${port}` };
+  return { requests, backend, close: () => server.closeAllConnections() };
 }
 
 describe.each(VERIFY_RECIPES)('%s', (program, recipe) => {
@@ -101,21 +116,43 @@ describe.each(VERIFY_RECIPES)('%s', (program, recipe) => {
       expect(JSON.stringify(service.requests.slice(before))).not.toContain('forged');
     });
 
-    test('identity headers at their largest come through', async () => {
+    test('identity headers at their largest come through whole, or the request does not', async () => {
       const [owner, name] = ['😀'.repeat(255), '😀'.repeat(200)];
       const scopes = [
         'read',
         ...Array.from({ length: 19 }, (_, at) => `${at}`.padStart(99, 'x')),
         'x'.repeat(115 - 19),
       ];
-      const { key } = await makeKey(keys.url, { name, scopes }, owner);
-      const { status, reached } = await ask({ 'x-api-key': key, cookie: 'c'.repeat(4000) });
-      expect(status).toBe(200);
-      expect([name, owner].map(encodeURIComponent)).toEqual([
-        reached[0]?.headers['x-key-name'] ?? '',
-        reached[0]?.headers['x-key-owner'] ?? '',
-      ]);
-      expect(reached[0]?.headers['x-key-scopes']).toBe(scopes.join(' '));
+      const { id, key } = await makeKey(keys.url, { name, scopes, expiresInDays: 1 }, owner);
+      const metadataOf = (prefix: string) =>
+        Array.from({ length: 5 }, (_, at) => `${prefix}${at}=${'x'.repeat(175)}`).flatMap((pair) => ['--meta', pair]);
+      expect((await keysCommand(sqld.env, ['update', id, '--limit', '500/1h', ...metadataOf('k')])).code).toBe(0);
+      expect((await keysCommand(sqld.env, ['owner', owner, ...metadataOf('o')])).code).toBe(0);
+      let identity: string[] = [];
+      await waitForWithin(LAG_MAX_MS, async () => {
+        const { headers } = await fetch(`${keys.url}/verify`, { headers: { 'x-api-key': key } });
+        identity = IDENTITY.map((header) => headers.get(header) ?? '');
+        return (identity[5]?.length ?? 0) > 1900;
+      });
+      expect(identity.slice(1, 4)).toEqual([encodeURIComponent(owner), encodeURIComponent(name), scopes.join(' ')]);
+
+      // A client chooses how much room its own headers leave.
+      const roomy = startRoomyService();
+      await using front = await startFrontProxy(program, recipe, { ...backends(keys, service), ...roomy.backend });
+      const statuses: number[] = [];
+      for (let sent = 0; sent <= 30; sent += 2) {
+        const filling = Object.fromEntries(Array.from({ length: sent }, (_, at) => [`fill-${at}`, 'x'.repeat(990)]));
+        const { status } = await front.fetch('/orders', { headers: { ...FORGED, ...filling, 'x-api-key': key } });
+        statuses.push(status);
+        const reached = roomy.requests.splice(0);
+        expect({ sent, identities: reached.map((of) => IDENTITY.map((header) => of[header] ?? '')) }).toEqual({
+          sent,
+          identities: status === 200 ? [identity] : [],
+        });
+      }
+      roomy.close();
+      expect(statuses.slice(0, 3)).toEqual([200, 200, 200]);
+      expect(new Set(statuses)).toEqual(new Set([200, 431]));
     });
 
     test('what the service itself responds comes through', async () => {

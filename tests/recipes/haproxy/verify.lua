@@ -39,13 +39,18 @@ end
 
 core.register_action("verify", { "http-req" }, function(txn, url)
   local response = core.httpclient():get({ url = url, headers = question(txn) })
+  local is_whole = true
   for _, name in ipairs(IDENTITY) do
     local values = response.headers and response.headers[name]
-    txn.http:req_set_header(name, values and values[0] or "")
+    local value = values and values[0] or ""
+    txn.http:req_set_header(name, value)
+    -- What has no room left in the buffer is silently not set, and it is the client whose headers fill that.
+    if txn.f:req_fhdr(name) ~= value then is_whole = false end
   end
   for name, variable in pairs(LEFT) do
     local values = response.headers and response.headers[name]
     if values then txn:set_var(variable, values[0]) end
   end
   if response.status ~= 200 then refuse(txn, response) end
+  if not is_whole then txn:done(txn:reply({ status = 431 })) end
 end, 1)
