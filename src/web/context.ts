@@ -63,6 +63,7 @@ interface FoundRoute {
   readonly path: string;
   readonly any?: unknown;
   readonly changesNoKeys?: boolean;
+  readonly takesSecrets?: boolean;
 }
 
 /** The address of a client that has none. */
@@ -124,7 +125,7 @@ export class RequestContext {
     this.idIsGiven = given !== null;
     this.requestId = given ?? server.newRequestId();
     this.secure = ownTls || (trustProxy > 0 && forwardedProto(headers, trustProxy) === 'https');
-    if (found?.changesNoKeys !== true && this.#mayChangeKeys) this.clientAddress();
+    if (this.#mayChangeKeys(found)) this.clientAddress();
     this.observed = server.observe?.(this);
     this.beginPart();
   }
@@ -176,11 +177,13 @@ export class RequestContext {
 
   /**
    * Returns whether the address is needed while the client is there: whoever hangs up and changes a key would leave none in
-   * the trail. Calls with a key, which change none and are the many, don't pay for it, nor do routes of tools for keys.
+   * the trail. Keys are changed with user tokens, and with secrets in bodies, whatever else is in the headers. Calls with a
+   * key alone, which change none and are the many, don't pay for it, nor do routes of tools for keys.
    */
-  get #mayChangeKeys(): boolean {
+  #mayChangeKeys(found: FoundRoute | undefined): boolean {
+    if (found?.changesNoKeys) return false;
     const { xApiKey, bearer } = this.credentials;
-    return xApiKey === null && (bearer === null || bearer.startsWith(JWT_BEGINS));
+    return found?.takesSecrets === true || (bearer === null ? xApiKey === null : bearer.startsWith(JWT_BEGINS));
   }
 
   get lacksHost(): boolean {

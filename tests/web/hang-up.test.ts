@@ -27,9 +27,18 @@ const JSON_TYPE = 'application/json';
 const FORM_TYPE = 'application/x-www-form-urlencoded';
 const EACH = 8;
 
-test.each([false, true])('eight at once of each route that changes a key; reset: %s', async (reset) => {
+/** Headers beside what a route reads: credentials that are none of its own must not keep the address out of the trail. */
+const BESIDE = { none: {}, key: { 'X-API-Key': 'x' }, bearer: { Authorization: 'Bearer x' } };
+
+test.each([
+  { reset: false, beside: 'none' },
+  { reset: true, beside: 'none' },
+  { reset: false, beside: 'key' },
+  { reset: true, beside: 'bearer' },
+] as const)('eight at once of each route that changes a key; %j', async ({ reset, beside }) => {
   await using app = await createTestApp();
-  const alice = await bearer(app, 'alice');
+  const other = BESIDE[beside];
+  const alice = { ...other, Authorization: (await bearer(app, 'alice')).authorization };
   const keys: { readonly id: string; readonly key: string }[] = [];
   for (let made = 0; made < 4 * EACH; made += 1) {
     keys.push(await app.createKey('alice', { scopes: ['read', 'delegate'] }));
@@ -39,8 +48,8 @@ test.each([false, true])('eight at once of each route that changes a key; reset:
   const before = (await kinds('created')).length;
   const next = () => keys.pop() ?? { id: '', key: '' };
   const sent = Array.from({ length: EACH }, () => [
-    sendAndLeave(app, '/revoke', JSON_TYPE, JSON.stringify([next().key]), {}, reset),
-    sendAndLeave(app, '/token', FORM_TYPE, exchangeForm(next().key).toString(), {}, reset),
+    sendAndLeave(app, '/revoke', JSON_TYPE, JSON.stringify([next().key]), other, reset),
+    sendAndLeave(app, '/token', FORM_TYPE, exchangeForm(next().key).toString(), other, reset),
     sendAndLeave(app, '/tools/create_api_key', JSON_TYPE, JSON.stringify({ name: 'k', scopes: [] }), alice, reset),
     sendAndLeave(app, '/tools/revoke_api_key', JSON_TYPE, JSON.stringify({ keyId: next().id }), alice, reset),
     sendAndLeave(app, '/keys/update', JSON_TYPE, JSON.stringify({ keyId: next().id, name: 'renamed' }), alice, reset),
