@@ -114,7 +114,6 @@ export interface KeyUpdate extends Omit<KeyEdit, 'expiresAtMs'> {
 
 const NOT_FOUND = err({ code: 'key_not_found' } as const);
 
-/** The result of an update; `changed` is null if nothing was different. */
 /** Changes the given fields of anybody's key. Returns null if there is no such key. */
 export async function updateKey(
   store: AdminStore,
