@@ -77,6 +77,9 @@ export interface OwnerUpdate extends OwnerEdit {
   readonly blocked?: boolean | undefined;
 }
 
+/** Returns whether any field is given. */
+const isGiven = (update: OwnerUpdate): boolean => Object.values(update).some((given) => given !== undefined);
+
 /** Sets the given fields. Returns whether anything changed. */
 export async function updateOwner(
   store: OwnerStore,
@@ -84,8 +87,7 @@ export async function updateOwner(
   { blocked, ...edit }: OwnerUpdate,
   origin: Origin,
 ): Promise<boolean> {
-  const isGiven = Object.values(edit).some((given) => given !== undefined);
-  const isSet = isGiven && (await store.set(owner, edit, origin));
+  const isSet = isGiven(edit) && (await store.set(owner, edit, origin));
   if (blocked === undefined) return isSet;
   const isToggled = await (blocked ? store.block : store.unblock)(owner, origin);
   return isSet || isToggled;
@@ -126,10 +128,8 @@ export function createOwners(ownerStore: OwnerStore, options: OwnersOptions) {
     async update(actor: Actor, owner: string, update: OwnerUpdate): Promise<Result<ShownOwner, Problem>> {
       if (update.blocked && owner === actor.userId) return err({ code: 'own_owner' });
       const changed = await updateOwner(ownerStore, owner, update, originOf('tool', actor, actor.actor));
-      if (changed) {
-        await feed.refresh();
-        log.info('Owner updated', { ...actorFields(actor), owner });
-      }
+      if (isGiven(update)) await feed.refresh(); // even if nothing changed: another process may have done it, or an earlier try
+      if (changed) log.info('Owner updated', { ...actorFields(actor), owner });
       return ok(await ownerNamed(options, owner));
     },
 

@@ -692,3 +692,12 @@ test('the document: a plan at sign-up, two keys, the plan as a service reads it,
     expect(headers.get('ratelimit-policy')).toContain('"owner-quota";q=9000');
   }
 });
+
+test('an owner whom another process has blocked is refused once an admin was told that he is', async () => {
+  await using app = await createTestApp({ clock: onMidnight(), env: ADMINS });
+  const key = await keyOf(app);
+  expect((await app.useKey(key)).status).toBe(200);
+  await app.keys('block', 'alice');
+  const told = await setOwner(app, { owner: 'alice', blocked: true });
+  expect([told.body.blocked, (await app.useKey(key)).status]).toEqual([true, 401]);
+});
