@@ -109,4 +109,14 @@ export function parseQuota(text: string): Quota | null {
   return isCount(Number(count)) ? { requests: Number(count), period: period as Quota['period'] } : null;
 }
 
-const isCount = (requests: number): boolean => requests >= 1 && requests <= REQUESTS_MAX;
+const isWithin = (value: number, max: number): boolean => Number.isInteger(value) && value >= 1 && value <= max;
+
+const isCount = (requests: number): boolean => isWithin(requests, REQUESTS_MAX);
+
+/** Returns whether a key may have this limit of its own. */
+export const isLimit = ({ requests, windowS }: RateLimit): boolean =>
+  isCount(requests) && isWithin(windowS, WINDOW_S_MAX);
+
+/** Returns whether a key may have this quota of its own. */
+export const isQuota = ({ requests, period }: Quota): boolean =>
+  isCount(requests) && (period === 'day' || period === 'month');

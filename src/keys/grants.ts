@@ -2,10 +2,14 @@
 
 import type { InputIssue, Problem } from '../ground/problem.ts';
 import {
+  isLimit,
+  isQuota,
   type LimitCeilings,
   type Quota,
   type RateLimit,
+  REQUESTS_MAX,
   SHARED_WINDOW_S_MIN,
+  WINDOW_S_MAX,
   writtenLimit,
 } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
@@ -22,6 +26,8 @@ export const SCOPES_CHARS_MAX = 2000;
 /** The longest life of any key, a hundred years, which keeps expiresAt an exact integer. */
 export const DAYS_MAX = 36_500;
 export const A_LIFE = `Expected a number above 0 and at most ${DAYS_MAX}`;
+/** How long a rotated secret may go on beside the new one. */
+export const OVERLAP_HOURS_MAX = 720;
 
 export interface KeyCeilings {
   /** The scopes that exist; null: any. */
@@ -58,9 +64,9 @@ export type Granted = ReturnType<typeof createGranted>;
 
 /** Refuses what no key can have: a tool file may ask without a schema. */
 export function checked(
-  asked: Partial<Pick<KeyRequest, 'scopes' | 'expiresInDays'>> & { name?: string },
+  asked: Partial<Omit<KeyRequest, 'resource' | 'server' | 'held'>> & { name?: string },
 ): Result<void, Problem> {
-  const { name, scopes = [], expiresInDays = DAYS_MAX } = asked;
+  const { name, scopes = [], expiresInDays = DAYS_MAX, rateLimit, quota } = asked;
   const issues: InputIssue[] = [];
   if (name !== undefined && !isKeyName(name)) issues.push({ path: 'name', message: `Expected ${A_KEY_NAME}` });
   const wrong = scopes.findIndex((scope) => !isScope(scope));
@@ -70,6 +76,13 @@ export function checked(
     issues.push({ path: 'scopes', message });
   }
   if (!(expiresInDays > 0 && expiresInDays <= DAYS_MAX)) issues.push({ path: 'expiresInDays', message: A_LIFE });
+  if (rateLimit !== undefined && !isLimit(rateLimit)) {
+    const message = `Expected 1 to ${REQUESTS_MAX} requests in a window of 1 to ${WINDOW_S_MAX} seconds`;
+    issues.push({ path: 'rateLimit', message });
+  }
+  if (quota !== undefined && !isQuota(quota)) {
+    issues.push({ path: 'quota', message: `Expected 1 to ${REQUESTS_MAX} requests a day or month` });
+  }
   return issues.length === 0 ? ok(undefined) : err({ code: 'invalid_input', issues });
 }
 

@@ -9,7 +9,7 @@ import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Caller, type OriginOf } from './actor.ts';
 import type { ChangesOptions } from './changes.ts';
 import type { Feed } from './feed.ts';
-import { checked, type KeyCeilings } from './grants.ts';
+import { checked, type KeyCeilings, OVERLAP_HOURS_MAX } from './grants.ts';
 import type { KnownKey, KnownKeys } from './known-keys.ts';
 import {
   type ApiKeyRecord,
@@ -26,6 +26,11 @@ import type { KeyStore } from './store.ts';
 const ROTATE_TRIES = 10;
 
 const NOT_FOUND: Problem = { code: 'key_not_found' };
+
+const NO_OVERLAP = err<Problem>({
+  code: 'invalid_input',
+  issues: [{ path: 'overlapHours', message: `Expected a whole number from 0 to ${OVERLAP_HOURS_MAX}` }],
+});
 
 export interface RotateOptions extends ChangesOptions {
   readonly random: RandomBytes;
@@ -99,6 +104,7 @@ export function createRotate(options: RotateOptions) {
     if (!isIdShaped(keyId)) return err(NOT_FOUND);
     const possible = checked({ expiresInDays });
     if (!possible.ok) return possible;
+    if (!(Number.isInteger(overlapHours) && overlapHours >= 0 && overlapHours <= OVERLAP_HOURS_MAX)) return NO_OVERLAP;
     const expiry = granted(actor, { scopes: [], expiresInDays });
     if (!expiry.ok) return expiry;
     const overlapMs = overlapHours * MS_PER_HOUR;

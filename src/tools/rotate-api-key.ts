@@ -5,11 +5,10 @@ import { wholeNumber } from '../calls/schema.ts';
 import { defineTool } from '../calls/tool.ts';
 import { actorOf } from '../calls/user-jwt.ts';
 import { ok } from '../ground/result.ts';
-import type { KeyCeilings } from '../keys/grants.ts';
+import { type KeyCeilings, OVERLAP_HOURS_MAX } from '../keys/grants.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
 import { daysOf, deliveryOf, HOW_SHOWN, keyIdInput, newKeyFields } from './key-fields.ts';
 
-const OVERLAP_HOURS_MAX = 720;
 const OVERLAP_HOURS_DEFAULT = 24;
 
 const input = (ceilings: KeyCeilings) =>

@@ -249,8 +249,16 @@ describe('a tool file that asks for a key without a schema', () => {
     { expiresInDays: -1 },
     { expiresInDays: 36_501 },
   ];
+  const limits = [
+    { rateLimit: { requests: Number.NaN, windowS: 60 } },
+    { rateLimit: { requests: 0, windowS: 60 } },
+    { rateLimit: { requests: 1, windowS: 0 } },
+    { rateLimit: { requests: 1, windowS: 1e9 } },
+    { quota: { requests: -1, period: 'day' as const } },
+    { quota: { requests: 1, period: 'year' as 'day' } },
+  ];
 
-  test.each(wrong)('gets none with %j', async (fields) => {
+  test.each([...wrong, ...limits])('gets none with %j', async (fields) => {
     const make = ({ guards, keys }: ToolDeps) => [
       defineTool(guards.userJwt, {
         ...facts('ask'),
@@ -285,6 +293,24 @@ describe('a tool file that asks for a key without a schema', () => {
     await using app = await createTestApp({ toolFiles: [{ file: 'tools/wrong.ts', make }] });
     const { id: keyId, key } = await app.createKey('alice', { expiresInDays: 1 });
     expect((await app.call('rotate', { keyId }, await bearer(app, 'alice'))).status).toBe(400);
+    expect((await app.useKey(key)).status).toBe(200);
+  });
+
+  test.each([Number.NaN, -1, 0.5, 721])('rotates nothing with an overlap of %d hours', async (overlapHours) => {
+    const make = ({ guards, keys }: ToolDeps) => [
+      defineTool(guards.userJwt, {
+        ...facts('rotate'),
+        input: v.strictObject({ keyId: v.string() }),
+        output: v.strictObject({}),
+        async run({ keyId }, { auth }) {
+          const rotated = await keys.rotate(actorFor(auth.subject), keyId, { overlapHours });
+          return rotated.ok ? ok({}) : rotated;
+        },
+      }),
+    ];
+    await using app = await createTestApp({ toolFiles: [{ file: 'tools/wrong.ts', make }] });
+    const { id: keyId, key } = await app.createKey('alice');
+    expect((await app.call('rotate', { keyId }, await bearer(app, 'alice'))).body.code).toBe('invalid_input');
     expect((await app.useKey(key)).status).toBe(200);
   });
 });
