@@ -82,6 +82,7 @@ export class NoPlace extends Error {
 
 const OPTIONS = { algorithms: [...ASYMMETRIC] };
 
-async function verifyBy(token: string, key: OneKey): Promise<void> {
+/** Verifies a token by one key. Rejects with jose's error. */
+export async function verifyBy(token: string, key: OneKey): Promise<void> {
   await (typeof key === 'function' ? compactVerify(token, key, OPTIONS) : compactVerify(token, key, OPTIONS));
 }

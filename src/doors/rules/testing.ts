@@ -1,11 +1,9 @@
 // Says of a token each check, also after the first that fails, for an operator who wants to know why it isn't let in. The
-// checks are those of the server (checks.ts, signature.ts).
+// checks are those of the server (checks.ts, signatures.ts).
 
 import * as errors from 'jose/errors';
-import { compactVerify } from 'jose/jws/compact/verify';
 import { type Clock, rfc3339 } from '../../ground/runtime.ts';
 import type { Audience } from '../../keys/audience.ts';
-import { ASYMMETRIC } from '../../users/jwks.ts';
 import { verifySigned } from '../../users/signature.ts';
 import { isUsers } from '../../users/user-token.ts';
 import { issuerOutageIn } from '../../users/verification-keys.ts';
@@ -13,6 +11,7 @@ import type { Log } from '../../watch/log.ts';
 import { EARLY_CHECKS, type Finding, fitOf, type ParsedToken, parseToken } from './checks.ts';
 import { createKeySets } from './key-sets.ts';
 import type { RuleSettings } from './settings.ts';
+import { verifyBy } from './signatures.ts';
 import type { RuleStore, ShownKeyOfRule, StoredRule } from './store.ts';
 
 export interface TestedCheck {
@@ -147,12 +146,9 @@ async function signatureOf(text: string, rules: readonly StoredRule[], { clock, 
   const unknown = (found: string, help: string) => notChecked(check.check, found, check.expected, help);
   const [first] = rules;
   if (first === undefined) return unknown('no key set', 'No rule names the issuer, so its keys are not known');
-  const by = { algorithms: [...ASYMMETRIC] };
   try {
     const keys = createKeySets({ clock, log }).of(first);
-    const signed = await verifySigned(keys, text, (key) =>
-      typeof key === 'function' ? compactVerify(text, key, by) : compactVerify(text, key, by),
-    );
+    const signed = await verifySigned(keys, text, (key) => verifyBy(text, key));
     if (signed.ok) return { ...check, verdict: 'ok' as const, found: check.expected, help: '' };
     const isUnknown = signed.error instanceof errors.JWKSNoMatchingKey;
     const found = isUnknown ? 'a kid or alg that no key of the set has' : 'a signature by another key';
