@@ -100,7 +100,7 @@ export function createVerifier(options: VerifierOptions) {
     if (isKeyShaped(token)) return decideShaped(token, caller, purpose);
     if (isJwtShaped(token)) return decideOnToken(token, caller, purpose);
     const decideIf = (isForeign: boolean) => (isForeign ? decideShaped(token, caller, purpose) : MALFORMED);
-    return chain(feed.mayBeForeign(token), decideIf, undefined);
+    return chain(feed.mayBeForeign(token), decideIf);
   }
 
   /** Decides on the token of a workload. */
