@@ -3,16 +3,17 @@
 
 import type { DoorRoutes } from '../../api/index.ts';
 import { atFirstUse } from '../../ground/first-use.ts';
+import type { Handlers } from '../../web/router.ts';
 import { refuseService } from './refuse.ts';
 import type { ServicesOptions } from './routes.ts';
-import type { ServiceRoute } from './service.ts';
 
 export function openServices(core: ServicesOptions): DoorRoutes {
   const lazily = atFirstUse('doors/services', import.meta.url);
   const load = lazily(async () => (await import('./routes.ts')).servicesRoutes(core));
-  const route = (name: 'introspect' | 'changes'): ServiceRoute => ({
+  const route = (name: 'introspect' | 'changes'): Handlers => ({
     post: async (context, body) => (await load())[name].post(context, body),
     refuse: refuseService,
+    changesNoKeys: true,
   });
   return { introspect: route('introspect'), changes: route('changes') };
 }
