@@ -230,6 +230,18 @@ describe.each(VERIFY_RECIPES)('%s', (program, recipe) => {
       expect(response.headers.get('retry-after')).toBe('1');
     });
 
+    test('the key server is frozen: no request gets through, and none waits on', async () => {
+      const impatient = (text: string) => text.replace(/(?<=(?:_timeout|TIMEOUT_MS =) )5/, '1');
+      await using front = await startFrontProxy(program, recipe, backends(keys, service), impatient);
+      const { key } = await makeKey(keys.url);
+      const before = service.requests.length;
+      keys.signal('SIGSTOP');
+      const { status } = await front.fetch('/orders', { headers: { 'x-api-key': key } });
+      keys.signal('SIGCONT');
+      expect(status).toBe(program === 'nginx' ? 503 : 504);
+      expect(service.requests.slice(before)).toEqual([]);
+    });
+
     test('the key server is gone: no request gets through', async () => {
       const { key } = await makeKey(keys.url);
       await keys.kill();

@@ -1,6 +1,7 @@
 -- Asks the key server whether the key of a request is good: `http-request lua.verify <url>`. If it is, the service gets
 -- who is behind it; if not, the client gets what the key server says.
 
+local TIMEOUT_MS = 5000 -- HAProxy asks four times, then the client gets 504
 local ASKED_WITH = { "x-api-key", "authorization", "x-required-scope" }
 local IDENTITY = { "x-key-id", "x-key-owner", "x-key-name", "x-key-scopes", "x-key-expires",
   "x-key-metadata", "x-key-parent" }
@@ -38,7 +39,7 @@ local function refuse(txn, response)
 end
 
 core.register_action("verify", { "http-req" }, function(txn, url)
-  local response = core.httpclient():get({ url = url, headers = question(txn) })
+  local response = core.httpclient():get({ url = url, headers = question(txn), timeout = TIMEOUT_MS })
   local is_whole = true
   for _, name in ipairs(IDENTITY) do
     local values = response.headers and response.headers[name]
