@@ -135,7 +135,7 @@ export function createMakeChild(options: MakeChildOptions) {
   };
 }
 
-/** Returns by what lines of the log are throttled: all keys of an owner share his maximum. */
+/** Returns the bucket that throttles the log's lines: all keys of an owner share his maximum. */
 const bucketOf = ({ of }: Full, { keyId, userId }: { readonly keyId: string; readonly userId: string }): string =>
   of === 'owner' ? `children of owner ${userId}` : `children ${keyId}`;
 

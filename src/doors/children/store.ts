@@ -14,7 +14,7 @@ export interface ChildrenMax {
   readonly ofOwner: number;
 }
 
-/** No more may be living: of the parent, or of all keys of its owner. `freeAtMs`: when the first of them ends. */
+/** A maximum of living children is reached, the parent's or its owner's. `freeAtMs`: when the first of them ends. */
 export interface Full {
   readonly of: 'key' | 'owner';
   readonly freeAtMs: number;
@@ -101,7 +101,7 @@ const ENDED = 'id, parent_id, owner, key_hash';
 const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_SAFE_INTEGER, row: Number.MAX_SAFE_INTEGER };
 
 export function createChildStore(db: Database): ChildStore {
-  /** Returns of what there are too many; null: there is room now. */
+  /** Returns which maximum is reached; null: there is room now. */
   async function fullOf({ userId, parentId, createdAtMs }: ChildRecord, max: ChildrenMax): Promise<Full | null> {
     const rows = await db.read({ sql: ROOM, args: [parentId, userId, createdAtMs], fairnessKey: userId });
     const full = rows.filter(({ parent, living }) => Number(living) >= (parent === 1 ? max.ofParent : max.ofOwner));
