@@ -9,9 +9,9 @@ import { notReached, type SettingName } from './settings.ts';
 test.each<[number, SettingName]>(
   rows(
     [
-      [1000, 'production'],
-      [1000, 'issuer'],
-      [1000, 'limited'],
+      [600, 'production'],
+      [600, 'issuer'],
+      [600, 'limited'],
       [1000, 'remote'],
       [3000, 'away'], // so that there are enough in each state of the database
       [3000, 'replica'],
