@@ -7,7 +7,7 @@ import { complaint, countWords, inWords, nameOf, setup, toldView } from '../../p
 import { question } from '../../pages/widgets/question.js';
 import { given } from './given.js';
 import { operatorKeys, whoDid } from './operator-keys.js';
-import { dataWords, differences, orNone, planEdit, planWords, readOwner, savedWords } from './plan.js';
+import { dataWords, orNone, planEdit, planWords, readOwner, saveUnchanged } from './plan.js';
 
 const WORDS = {
   blocked: 'Blocked',
@@ -41,7 +41,7 @@ export function openedOwner({ owner: name, key, said, changed, back, seek }) {
       return read;
     },
     save: (_, fields, before) => save(opened, fields, before),
-    replace(_, item, said) {
+    replace(_, item, said = '') {
       take(opened, item);
       change(opened, { status: said });
     },
@@ -79,16 +79,13 @@ function take(opened, item) {
   opened.changed(item);
 }
 
-/** Changes the settings. Asks again if another admin has changed them since the edit began. */
-async function save({ name }, fields, before) {
-  const read = await given.callTool('admin_update_owner', { owner: name });
-  const [now] = readOwner(read.output);
-  if (now === undefined) return { ...read, output: null };
-  const failure = differences(planWords(before), planWords(now));
-  if (failure) return { output: null, failure, now };
-  const saved = await given.callTool('admin_update_owner', { owner: name, ...fields });
-  const [owner] = readOwner(saved.output);
-  return { ...saved, said: owner ? savedWords(planWords(now), planWords(owner)) : '' };
+/** Changes the settings. */
+async function save({ name: owner }, fields, before) {
+  const found = await given.callTool('admin_update_owner', { owner });
+  const [now] = readOwner(found.output);
+  if (now === undefined) return { ...found, output: null };
+  const write = () => given.callTool('admin_update_owner', { owner, ...fields });
+  return saveUnchanged({ before, now, write, read: readOwner, wordsOf: planWords });
 }
 
 async function load(opened) {

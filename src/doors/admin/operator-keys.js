@@ -5,7 +5,7 @@ import { readKey } from '../../pages/widgets/key-row.js';
 import { keysList } from '../../pages/widgets/keys-list.js';
 import { countWords, inWords, pill } from '../../pages/widgets/parts.js';
 import { given } from './given.js';
-import { dataWords, differences, keyEdit, keyWords, metadataOf, savedWords } from './plan.js';
+import { dataWords, keyEdit, keyWords, metadataOf, saveUnchanged } from './plan.js';
 
 const withData = (key) => ({ ...key, metadata: metadataOf(key.item) });
 const wordsOf = (key) => keyWords(withData(key));
@@ -63,17 +63,14 @@ const WITHOUT_PERSON = ['connected', 'delegated'];
 export const whoDid = ({ kind, how, actor }) =>
   WITHOUT_PERSON.includes(kind) ? actor : [actor, HOWS[how]].filter(Boolean).join(', by ');
 
-/** Changes a key. Asks again if another admin has changed it since the edit began. */
+/** Changes a key. */
 async function save(keyId, fields, before) {
   const listed = await given.callTool('admin_list_keys', { keyId });
   if (listed.output === null) return listed;
   const [now] = listed.output.keys.flatMap(readKey);
   if (now === undefined) return { output: null, failure: 'This key was deleted meanwhile.' };
-  const failure = differences(wordsOf(before), wordsOf(now));
-  if (failure) return { output: null, failure, now };
-  const saved = await given.callTool('admin_update_key', { keyId, ...fields });
-  const [key] = readKey(saved.output);
-  return { ...saved, said: key && savedWords(wordsOf(now), wordsOf(key)) };
+  const write = () => given.callTool('admin_update_key', { keyId, ...fields });
+  return saveUnchanged({ before, now, write, read: readKey, wordsOf });
 }
 
 const CHOICES = {

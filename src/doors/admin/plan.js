@@ -68,16 +68,26 @@ const changedIn = (before, now) =>
     .map((name) => `${name}: was ${before[name]}, is ${now[name]}`)
     .join('; ');
 
-/** Returns a sentence about what another admin has changed meanwhile; an empty one if nothing. */
-export function differences(before, now) {
-  const words = changedIn(before, now);
-  return words && `It was changed meanwhile: ${words}. Save again to go on all the same.`;
-}
-
-/** Returns what is told after an edit: events have the names of fields, and no values. */
-export function savedWords(before, now) {
-  const words = changedIn(before, now);
-  return words === '' ? 'Saved.' : `Saved. ${words}. Note what it was: the history has no values.`;
+/**
+ * Saves an edit, unless another admin has changed the owner or key since it began: then asks again. Resolves as `save` of
+ * keyPanels. `before` and `now` are what it was then and is now, `write` sends the edit, `read` reads the tool's output,
+ * `wordsOf` says the settings in words.
+ */
+export async function saveUnchanged({ before, now, write, read, wordsOf }) {
+  const meanwhile = changedIn(wordsOf(before), wordsOf(now));
+  if (meanwhile !== '') {
+    const failure = `It was changed meanwhile: ${meanwhile}. Save again to go on all the same.`;
+    return { output: null, failure, now };
+  }
+  const saved = await write();
+  const [item] = read(saved.output);
+  if (item === undefined) return saved;
+  const changed = changedIn(wordsOf(now), wordsOf(item));
+  // Events have the names of fields, and no values.
+  return {
+    ...saved,
+    said: changed === '' ? 'Saved.' : `Saved. ${changed}. Note what it was: the history has no values.`,
+  };
 }
 
 /** Draws the field for data of the operator's own, a line for each name. */
