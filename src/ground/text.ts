@@ -29,7 +29,7 @@ export function hasLength(text: string, min: number, max: number): boolean {
   return count >= min && count <= max;
 }
 
-/** Returns whether a key may be called so. */
+/** Returns whether a key, or a client that asks for one, may be called so. */
 export const isKeyName = (text: string): boolean => hasLength(text, 1, 200) && isStorable(text) && isVisible(text);
 
 /** What the name of a key is, for messages. */

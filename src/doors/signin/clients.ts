@@ -9,7 +9,7 @@ import { networkOf } from '../../ground/ip.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { createSignedText, type Signing } from '../../ground/signed-text.ts';
-import { hasLength, isObject, isStorable, isVisible } from '../../ground/text.ts';
+import { isKeyName, isObject, isVisible } from '../../ground/text.ts';
 import type { Log } from '../../watch/log.ts';
 import { excerptOf } from '../../watch/redact.ts';
 import type { Body } from '../../web/body.ts';
@@ -115,7 +115,6 @@ const REGISTRATION_KIB_MAX = 16;
 /** A client's id contains them and is sent in URLs, which proxies limit to 4 to 8 KiB. */
 const URIS_MAX = 10;
 const URIS_CHARS_MAX = 2000;
-const NAME_CHARS_MAX = 200;
 const SHOWN_NAME_CHARS = 60;
 
 export function registerRoute(clients: Clients, redirects: Redirects, log: Log) {
@@ -156,7 +155,7 @@ function registrationOf(metadata: unknown, redirects: Redirects): Result<Registr
     return refused('invalid_redirect_uri', 'OAUTH_REDIRECTS admits none of them', { redirectUris });
   }
   return ok({
-    ...(isName(name) && { client_name: name }),
+    ...(typeof name === 'string' && isKeyName(name) && { client_name: name }),
     redirect_uris: admitted,
     token_endpoint_auth_method: 'none',
     grant_types: ['authorization_code'],
@@ -169,7 +168,3 @@ function shownName(name = ''): string | null {
   const shown = [...name].slice(0, SHOWN_NAME_CHARS).join('');
   return isVisible(shown) ? shown : null;
 }
-
-/** Returns whether a page can show the name. */
-const isName = (name: unknown): name is string =>
-  typeof name === 'string' && hasLength(name, 0, NAME_CHARS_MAX) && isStorable(name) && isVisible(name);

@@ -10,7 +10,7 @@ import { createTokenBuckets } from '../../ground/limits/rates.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
-import { hasLength, isScope, isStorable, isVisible, splitScopes } from '../../ground/text.ts';
+import { isKeyName, isScope, splitScopes } from '../../ground/text.ts';
 import { keysPageUrl } from '../../ground/urls.ts';
 import type { Caller } from '../../keys/actor.ts';
 import { type Audience, type BindableServers, shownServer, THIS_SERVER } from '../../keys/audience.ts';
@@ -89,8 +89,6 @@ const RETRY_FULL_S = 60;
 const { each, total } = LIMITS.keyRequests;
 const OPEN_MAX: OpenMax = { each, network: LIMITS.keyRequestsOfNetwork.each, total };
 
-const NAME_CHARS_MAX = 200;
-
 export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
   const { store, audience, clock, random, sha256, log } = options;
   const rates = createTokenBuckets(LIMITS.keyRequestsAsked, clock);
@@ -153,12 +151,11 @@ export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
   return { post, refuse };
 }
 
-const isName = (name: string): boolean => hasLength(name, 1, NAME_CHARS_MAX) && isStorable(name) && isVisible(name);
-
 function requestIn(form: URLSearchParams, { nameOf }: BindableServers) {
   if (hasTwice(form)) return refused('invalid_request', 'a field twice');
   const clientName = parameter(form, 'client_name');
-  if (clientName !== null && !isName(clientName)) return refused('invalid_request', 'a client_name that is not valid');
+  if (clientName !== null && !isKeyName(clientName))
+    return refused('invalid_request', 'a client_name that is not valid');
   const given = parameter(form, 'resource');
   const resource = given === null ? THIS_SERVER : nameOf(given);
   if (resource === null) {
