@@ -1,5 +1,6 @@
 // Starts the server on Bun, with what start/server.ts needs of this runtime.
 
+import { existsSync, realpathSync } from 'node:fs';
 import { basename, delimiter, dirname, relative } from 'node:path';
 import { once } from './ground/cache.ts';
 import { SERVER_NAME } from './ground/server-info.ts';
@@ -56,7 +57,7 @@ const provideOwnModule = once(() => {
   return true;
 });
 
-/** The folder whose modules are reloaded, and how often. */
+/** The folder whose modules are reloaded, with links resolved as Bun does in their names, and how often. */
 const reloaded = { folder: '', count: 0 };
 
 /**
@@ -119,16 +120,16 @@ export const runtime: Runtime = {
   writeOut: writerTo(Bun.stdout),
   writeErr: (text) => void writeErr(text).catch(() => {}), // stderr is closed
   serve,
-  importTool(path) {
+  async importTool(path) {
     provideOwnModule();
-    return import(path);
+    return import(realpathSync(path)); // Bun remembers where a link led
   },
   forgetTools(folder) {
-    reloaded.folder = folder;
+    reloaded.folder = existsSync(folder) ? realpathSync(folder) : folder;
     reloaded.count += 1;
     renameReloaded();
     for (const path of Object.keys(require.cache)) {
-      if (path.startsWith(`${folder}/`) && !path.includes('/node_modules/')) delete require.cache[path];
+      if (path.startsWith(`${reloaded.folder}/`) && !path.includes('/node_modules/')) delete require.cache[path];
     }
   },
   usage() {

@@ -1,7 +1,7 @@
 // `bun run dev` and `mcp-key-server dev`: the server as it is now, whatever happens to the files.
 
 import { expect, test } from 'bun:test';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { scripts } from '../../package.json';
 import { callOver } from '../support/client.ts';
@@ -136,6 +136,32 @@ test.each(rows(COMMANDS, 1))(
     await waitFor(async () => (await said()) === 'again');
     writeFileSync(join(tools, 'hello.ts'), hello('changed'));
     await waitFor(async () => (await said()) === 'changed');
+    expect(await dev.stop()).toBe(0);
+  },
+  180_000,
+);
+
+test.each(rows(COMMANDS, 1))(
+  'as %s: a save is taken over where the folder is a link, which may be set to another',
+  async (_, program) => {
+    const folder = diskFolder();
+    const link = join(folder, 'tools');
+    const pointTo = (target: string) => {
+      rmSync(link, { force: true });
+      symlinkSync(target, link);
+    };
+    fill(join(folder, 'first'), { 'hello.ts': hello('one') });
+    fill(join(folder, 'second'), { 'hello.ts': hello('three') });
+    pointTo('first');
+    await using dev = await startServer({ folder, command: [...(await program()), 'dev'] });
+    const said = async () => (await callOver(dev.url, 'hello')).body.content?.[0].text;
+    expect(await said()).toBe('one');
+    writeFileSync(join(folder, 'first/hello.ts'), hello('two'));
+    await waitFor(async () => (await said()) === 'two');
+    pointTo('second');
+    await waitFor(async () => (await said()) === 'three');
+    writeFileSync(join(folder, 'second/hello.ts'), hello('four'));
+    await waitFor(async () => (await said()) === 'four');
     expect(await dev.stop()).toBe(0);
   },
   180_000,
