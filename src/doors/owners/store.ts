@@ -62,7 +62,8 @@ ON CONFLICT (owner) DO UPDATE SET deleting = 1, changed_by = excluded.changed_by
 const DELETE_CODES = 'DELETE FROM codes WHERE owner = ?1';
 
 const HAS_ROWS = `SELECT EXISTS (SELECT 1 FROM api_keys WHERE user_id = ?1) OR EXISTS (SELECT 1 FROM owners WHERE owner = ?1)
-OR EXISTS (SELECT 1 FROM holders WHERE owner = ?1)
+OR EXISTS (SELECT 1 FROM holders WHERE owner = ?1) OR EXISTS (SELECT 1 FROM ended_uses WHERE owner = ?1)
+OR EXISTS (SELECT 1 FROM children WHERE owner = ?1)
 OR EXISTS (SELECT 1 FROM codes WHERE owner = ?1 AND taken_by IS NULL) AS is_kept`;
 
 /** Events that one statement scans. */

@@ -493,15 +493,22 @@ test('keys owner --delete of whom nothing is left changes nothing, and does not 
 test('keys owner --delete removes what alone is left of an owner', async () => {
   const store = await startStore('embedded');
   await using app = await createTestApp({ store });
+  async function put(row: string): Promise<void> {
+    const db = openDatabase(store.env().DATABASE_URL ?? '');
+    await db.execute(`INSERT INTO ${row}`);
+    db.close();
+  }
   for (const leave of [
     () => app.keys('owner', 'eve', '--keys', '3'), // settings
     () => app.keys('block', 'eve', '--yes'), // an event
+    () => put("ended_uses VALUES ('eve', unixepoch() / 86400, 5)"), // uses of a deleted key, whose events are no longer kept
   ]) {
     await leave();
     const { stderr } = await keysCommand(store.env(), ['owner', 'eve', '--delete', '--yes']);
     expect(stderr).toEndWith('deleted "eve"\n');
     expect((await eventsIn(app, '--user', 'eve')).map(({ kind }) => kind)).toEqual(['owner_deleted']);
   }
+  expect(await app.keys('usage')).not.toContain('eve');
 });
 
 test.each(['embedded', 'replica'] as const)(
