@@ -77,7 +77,7 @@ class KeyVerifier:
         self._pool.shutdown(wait=False)
         self._forget_all()
     async def _decide(self, key, scopes, cost, wait):  # a question goes on though who waits for it is interrupted
-        wrong = "missing_api_key" if not key else "invalid_api_key" if not isinstance(key, str) or key[1024:] else None
+        wrong = "missing_api_key" if not key else "invalid_api_key" if not isinstance(key, str) or key[16384:] else None
         if wrong or type(scopes) not in (list, tuple, set, frozenset) or type(cost) is not int or not 1 <= cost <= 1000:
             wrong or self._warn("verify: expected a list of scopes, and a whole cost from 1 to 1000")
             return refused(wrong or "store_unavailable")

@@ -82,8 +82,8 @@ export interface Verifier {
 }
 
 const KEYS_MAX = 100_000;
-/** Longer texts are no keys. */
-const KEY_CHARS_MAX = 1024;
+/** Longer texts are neither keys nor tokens that a server takes. */
+const KEY_CHARS_MAX = 16 * 1024;
 const TOLD_AT_ONCE_MAX = 1000;
 const REPORTED_UNITS_MAX = 1_000_000;
 const COST_MAX = 1000;

@@ -341,7 +341,7 @@ const INVALID = { status: 401, problem: { code: 'invalid_api_key' } };
 const WRONG: readonly [string, { key?: unknown; demand?: unknown }, object][] = [
   ['no key', { key: '' }, MISSING],
   ['an unknown key', { key: `sk_test_${'0'.repeat(64)}` }, INVALID],
-  ['a text that is too long', { key: 'x'.repeat(2000) }, INVALID],
+  ['a text that is too long', { key: 'x'.repeat(16 * 1024 + 1) }, INVALID],
   ['a key that is null', { key: null }, MISSING],
   ['a key that is no text', { key: 5 }, INVALID],
   ['scopes that are a text', { demand: { scopes: 'read' } }, { status: 503 }],
