@@ -88,7 +88,6 @@ export function sseRoutes(
     if (!context.acceptsCredentials && carriesApiKey(body.value))
       return problemResponse(refuseInClear(log, context), requestId);
     const message = readMessage(body.value);
-    if (message.kind === 'invalid') return refusal(message.id, message.error);
     const sender = new Sender(context, identify, log);
     const visitor = await visitorOf(sender, keyIn(message));
     const found = sessions.find(sessionId, visitor);
@@ -110,6 +109,7 @@ export function sseRoutes(
   }
 
   function handle(session: Session, sender: Sender, message: Message, mayChange: boolean): Awaitable<Response> {
+    if (message.kind === 'invalid') return refusal(message.id, message.error);
     if (mayChange && message.kind === 'notification' && message.method === 'notifications/cancelled') {
       session.calls.get(message.params.requestId as Id)?.abort();
     }

@@ -162,9 +162,14 @@ describe('a session belongs to somebody', () => {
     const as = (headers: Record<string, string> = {}) => ({ authorization: '', 'x-api-key': '', ...headers });
     for (const [who, headers] of Object.entries(all)) {
       const isHers = HERS.includes(who) || (opener.includes('another') && who.includes('another'));
-      for (const message of [request('ping', undefined, who), call('get_data'), cancelled(1)]) {
+      for (const [message, hersIs] of [
+        [request('ping', undefined, who), 202],
+        [call('get_data'), 202],
+        [cancelled(1), 202],
+        [{}, 400],
+      ] as const) {
         const { status, body } = await session.post(message, as(headers));
-        expect([who, status]).toEqual([who, isHers ? 202 : 404]);
+        expect([who, status]).toEqual([who, isHers ? hersIs : 404]);
         if (!isHers) expect(body).toEqual(NO_SESSION);
       }
       if (!isHers) continue;
