@@ -61,7 +61,7 @@ export function mcpRoute({
 }: McpRouteOptions): BodyHandler {
   const replies = createHttpReplies(streams);
   const batch = createBatch({ mcp, recheck, replies });
-  const single = createSingle({ mcp, streams, replies, signIn });
+  const single = createSingle({ mcp, checksKey, streams, replies, signIn });
 
   /** Refuses senders who must first get another credential, whatever they posted. Synchronous in the usual case. */
   function refusalOf(sender: Sender, value: unknown, classified: Classified): Awaitable<Response | null> {
@@ -73,7 +73,8 @@ export function mcpRoute({
       const isChallenged = signIn !== null && eager && !carriesApiKey(value);
       return isChallenged ? unauthorized(context, missing(signIn), signIn) : null;
     }
-    // The guard of a tool for keys verifies the key anyway, and server.ts turns its refusal into the 401.
+    // The guard of a tool for keys verifies the key anyway, and server.ts turns its refusal into the 401; single does so
+    // if no guard runs.
     const isGuarded =
       classified.kind === 'request' && checksKey(classified.request) && !isStreamed(classified.request, context);
     return signIn === null && isGuarded ? null : refusalOfSender(sender, signIn);
@@ -106,15 +107,12 @@ export function mcpRoute({
   }
 }
 
-interface SingleOptions {
-  readonly mcp: Mcp;
-  readonly streams: Streams;
+interface SingleOptions extends Pick<McpRouteOptions, 'mcp' | 'checksKey' | 'streams' | 'signIn'> {
   readonly replies: HttpReplies;
-  readonly signIn: SignIn | null;
 }
 
 /** Creates the handler of a single request, which responds with a stream if the client wants progress. */
-function createSingle({ mcp, streams, replies, signIn }: SingleOptions) {
+function createSingle({ mcp, checksKey, streams, replies, signIn }: SingleOptions) {
   function single(sender: Sender, { request, era, capabilities }: IncomingRequest): Awaitable<Response> {
     const { context } = sender;
     const isModern = era === 'modern';
@@ -126,7 +124,11 @@ function createSingle({ mcp, streams, replies, signIn }: SingleOptions) {
       canceller: isModern ? context.request : undefined,
     };
     if (isStreamed(request, context)) return streamed(request, peer);
-    return chain(mcp(request, peer), (reply) => replies.respond(reply, request, peer));
+    return chain(mcp(request, peer), (reply) => {
+      if (reply.call !== undefined || !checksKey(request)) return replies.respond(reply, request, peer);
+      // The parameters were refused before a guard looked at the key.
+      return chain(refusalOfSender(sender, signIn), (refused) => refused ?? replies.respond(reply, request, peer));
+    });
   }
 
   /** Streams a call with a progress token as soon as it begins. If it is refused before, responds without a stream. */

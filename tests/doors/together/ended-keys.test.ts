@@ -109,6 +109,8 @@ const sendsModern =
 const POSTS: Readonly<Record<string, Send>> = {
   'a key tool': sends(call('get_data')),
   'a key tool with progress': sends(call('get_data', {}, progress)),
+  'a key tool with arguments that are no object': sends(request('tools/call', { name: 'get_data', arguments: [] })),
+  'a list of the name of a key tool': sends(request('tools/call', { name: ['get_data'] })),
   'a tool for everybody': sends(call('counting')),
   'a tool for everybody with progress': sends(call('counting', {}, progress)),
   'a tool for users': sends(call('list_api_keys')),
@@ -121,10 +123,14 @@ const POSTS: Readonly<Record<string, Send>> = {
   'no message': sends({}),
   'a key tool of 2026-07-28': sendsModern('tools/call', { name: 'get_data', arguments: {} }),
   'a key tool of 2026-07-28 as an event': sendsModern('tools/call', { name: 'get_data' }, 'text/event-stream'),
+  'a key tool of 2026-07-28 with a wrong state': sendsModern('tools/call', { name: 'get_data', requestState: 7 }),
   'a tool for everybody of 2026-07-28': sendsModern('tools/call', { name: 'counting', arguments: {} }),
   'a list of 2026-07-28': sendsModern('tools/list'),
   'server/discover': sendsModern('server/discover'),
 };
+
+/** What can be posted in a session. */
+const MESSAGES = [call('get_data'), call('counting'), PING, { jsonrpc: '2.0', method: 'notifications/x' }, {}, []];
 
 const TWO_WAYS: readonly [string, (key: string) => HeaderMap][] = [
   ['X-API-Key', (key) => ({ 'x-api-key': key })],
@@ -165,17 +171,15 @@ describe.each([
         const key = await make(app);
         const sessions = [await openSse(app), await openSse(app, await bearer(app, 'alice'))];
         for (const session of sessions) {
-          for (const message of [
-            call('get_data'),
-            call('counting'),
-            PING,
-            { jsonrpc: '2.0', method: 'notifications/x' },
-          ]) {
-            expectEnded(message.method, header, await session.post(message, { authorization: '', ...headersOf(key) }));
+          for (const message of MESSAGES) {
+            const response = await session.post(message, { authorization: '', ...headersOf(key) });
+            expectEnded(JSON.stringify(message), header, response);
           }
         }
         const others = await openSse(app, await bearer(app, 'mallory'));
-        expect((await others.post(call('get_data'), { authorization: '', ...headersOf(key) })).status).toBe(404);
+        for (const message of MESSAGES) {
+          expect((await others.post(message, { authorization: '', ...headersOf(key) })).status).toBe(404);
+        }
       },
     );
 
