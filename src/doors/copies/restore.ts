@@ -19,6 +19,9 @@ const NEW_ID = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
 const SECRETS = 'SELECT name, value FROM server_secrets';
 /** So that OAuth clients keep their registrations. Not where secrets are in use: one may have been replaced as it leaked. */
 const TAKE_SECRET = 'UPDATE server_secrets SET value = ?2 WHERE name = ?1';
+/** So that the days of uses that were no longer kept are known to be missing (admin/usage.ts). */
+const BEGUN_AT = 'SELECT min(applied_at_ms) AS at FROM schema_migrations';
+const TAKE_AGE = 'UPDATE schema_migrations SET applied_at_ms = min(applied_at_ms, ?) WHERE version = 1';
 
 export interface RestoreOptions {
   /** Who restores. */
@@ -42,8 +45,10 @@ async function withoutTriggers(db: Database, statements: readonly (string | Stat
 /** Returns the statements that end a restore. `newest`: the number here of the backup's newest event. */
 async function lastStatements({ read }: Backup, newest: number, { isNew, actor }: RestoreOptions, condition = '') {
   const secrets = isNew ? await read({ sql: SECRETS }) : [];
+  const { at } = firstOf(await read({ sql: BEGUN_AT }));
   return [
     ...LEFT_OUT_TABLES.map((table) => `DELETE FROM ${table}`),
+    { sql: TAKE_AGE, args: [at ?? null] },
     ...secrets.map(({ name, value }) => ({ sql: TAKE_SECRET, args: [name ?? null, value ?? null] })),
     {
       sql: `INSERT INTO ${EVENTS} (owner, kind, how, actor, backup_seq) SELECT '', 'restored', 'command', ?1, ?2 ${condition}`,

@@ -84,6 +84,20 @@ test('onto a machine without a database, or an empty remote one, it makes one, f
   expect(await secretsOf(sqld.url)).toEqual(await secretsOf(file));
 });
 
+test('days of uses that a backup no longer has are missing where it was restored, too', async () => {
+  await using app = await serve();
+  const shell = openDatabase(`file:${fileOf(app)}`);
+  await shell.execute('UPDATE schema_migrations SET applied_at_ms = 0 WHERE version = 1');
+  shell.close();
+  const file = await backup(app);
+  await using sqld = await startSqld();
+  for (const env of [at(join(temporaryFolder(), 'keys.db')), sqld.env]) {
+    expect(await keysCommand(env, ['restore', file])).toMatchObject({ code: 0 });
+    const { code, stderr } = await keysCommand(env, ['usage', '--days', '400']);
+    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('missing, because uses are kept') });
+  }
+});
+
 /** Whoever has the file open, until it is disposed. */
 const OPENED_BY = {
   'a server': async (env: Record<string, string>) => startServer({ env: { ...env, JWT_SECRET: TEST_SECRET } }),
