@@ -54,7 +54,7 @@ export const createRefuse =
   (context, refusal) => {
     if ('code' in refusal) return oauthErrorResponse(refusal, null, { describesAll: true });
     const { error, description = SENTENCES[error] } = refusal;
-    logRefusal(log, route, context, refusal);
+    logRefusal(log, route, context.requestId, refusal);
     const body = { error, error_description: description };
     return withCode(json(error === 'invalid_client' ? 401 : 400, body), error);
   };
@@ -63,7 +63,7 @@ export const createRefuse =
 export function logRefusal(
   log: Log,
   route: string,
-  { requestId }: RequestContext,
+  requestId: string,
   { error, reason, about = {} }: RefusalReason & { readonly error?: string },
 ): void {
   if (reason === null) return;

@@ -5,10 +5,10 @@ import { hasTwice, parameter, type RefusalReason } from '../../api/oauth.ts';
 import { isLoopbackRedirect, isSameRedirect } from '../../config/redirects.ts';
 import { type Problem, publicPart } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
+import type { Caller } from '../../keys/actor.ts';
 import { type BindableServers, THIS_SERVER } from '../../keys/audience.ts';
 import type { LogFields } from '../../watch/log.ts';
 import { excerptOf } from '../../watch/redact.ts';
-import type { RequestContext } from '../../web/context.ts';
 import type { Client, ClientFault } from './clients.ts';
 
 /** A request for a code (RFC 6749 §4.1.1, RFC 7636 §4.3, RFC 8707 §2). */
@@ -48,7 +48,7 @@ export interface AuthorizationRefusal extends RefusalReason {
 }
 
 /** Resolves with the decision on the parameters of /authorize. */
-export type Decide = (parameters: URLSearchParams, context: RequestContext) => Promise<Decision>;
+export type Decide = (parameters: URLSearchParams, caller: Caller) => Promise<Decision>;
 
 const CHALLENGE = /^[\w-]{43}$/;
 

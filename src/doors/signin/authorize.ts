@@ -2,11 +2,12 @@
 // is the page's form, with a pasted key, or JSON of the page /keys, with the user token and a decision on a new key.
 
 import { apiKeyGuard, type VerifyKey } from '../../calls/api-key.ts';
-import { Call, callOf } from '../../calls/call.ts';
+import { Call } from '../../calls/call.ts';
 import type { Guard } from '../../calls/guard.ts';
-import { actorOf, type UserAuth } from '../../calls/user-jwt.ts';
+import { personHandler } from '../../calls/person.ts';
+import type { UserAuth } from '../../calls/user-jwt.ts';
 import { type Problem, publicPart } from '../../ground/problem.ts';
-import { type Awaitable, err, outageIn, type Result } from '../../ground/result.ts';
+import { type Awaitable, err, ok, outageIn, type Result } from '../../ground/result.ts';
 import { isObject } from '../../ground/text.ts';
 import { keysPageUrl } from '../../ground/urls.ts';
 import { THIS_SERVER } from '../../keys/audience.ts';
@@ -14,9 +15,9 @@ import type { ReadKeyRequest } from '../../keys/minting.ts';
 import type { Log } from '../../watch/log.ts';
 import { outageProblem } from '../../watch/outage.ts';
 import { excerptOf } from '../../watch/redact.ts';
-import { type Body, formIn, isUtf8 } from '../../web/body.ts';
+import { formIn, isUtf8 } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
-import { json, UNCACHED_HEADERS } from '../../web/headers.ts';
+import { UNCACHED_HEADERS } from '../../web/headers.ts';
 import { challengeFor, problemHeaders, problemResponse } from '../../web/problem-response.ts';
 import { type Handlers, queryOf } from '../../web/router.ts';
 import {
@@ -172,28 +173,18 @@ const isBoundElsewhere = (problem: Problem) =>
  * Creates what takes a person's decision on a new key. The page /keys sends it, with the user token. The key is made when
  * the client redeems its code.
  */
-function createClick({ decide, grants, guards, readKeyRequest }: AuthorizeOptions) {
-  async function order(context: RequestContext, body: Body): Promise<Result<string, Problem>> {
-    if (!body.ok) return body;
-    const call = callOf(context, null);
-    const user = await guards.userJwt(call);
-    if (!user.ok) return user;
-    const { parameters, decided } = partsOf(body.value);
+const createClick = ({ decide, grants, guards, readKeyRequest }: AuthorizeOptions) =>
+  personHandler(guards.userJwt)(async (actor, body) => {
+    const { parameters, decided } = partsOf(body);
     if (parameters === null) return invalid('Expected parameters that are text');
-    const decision = await decide(parameters, context);
+    const decision = await decide(parameters, actor);
     if (decision.kind === 'error_page' && decision.problem !== undefined) return err(decision.problem);
     if (decision.kind !== 'ask') return invalid(whyNot(decision));
     const input = readKeyRequest(decided);
     if (!input.ok) return input;
-    return grants.ordered(decision.request, actorOf(Object.assign(call, user.value)), input.value);
-  }
-
-  return async (context: RequestContext, body: Body): Promise<Response> => {
-    const ordered = await order(context, body);
-    if (!ordered.ok) return problemResponse(ordered.error, context.requestId, challengeFor(ordered.error, null));
-    return json(200, { location: ordered.value });
-  };
-}
+    const ordered = await grants.ordered(decision.request, actor, input.value);
+    return ordered.ok ? ok({ location: ordered.value }) : ordered;
+  });
 
 /** The fields that a person decides. All others are the request's parameters. */
 const DECIDED = ['name', 'scopes', 'expiresInDays', 'rateLimit', 'quota'];

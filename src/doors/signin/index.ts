@@ -19,8 +19,7 @@ import type { Audience } from '../../keys/audience.ts';
 import type { Minting, ReadKeyRequest } from '../../keys/minting.ts';
 import type { Verifier } from '../../keys/verify.ts';
 import type { Database } from '../../store/database.ts';
-import type { Log } from '../../watch/log.ts';
-import type { RequestContext } from '../../web/context.ts';
+import type { Log, RequestIds } from '../../watch/log.ts';
 import { type AuthorizationRefusal, decide } from './authorization-request.ts';
 import { authorizeRoute } from './authorize.ts';
 import { createClientDocuments } from './client-documents.ts';
@@ -102,12 +101,12 @@ function openConnect(core: Asked, { redirects, clients: rules }: ConnectConfig) 
     readKeyRequest,
     grants: createGrants(codes, core),
     log,
-    async decide(parameters, context) {
+    async decide(parameters, caller) {
       const clientId = parameter(parameters, 'client_id') ?? '';
       const redirectUri = parameter(parameters, 'redirect_uri');
-      const client = await clients.find(clientId, redirectUri, () => context.clientAddress());
-      const decision = decide(parameters, client, audience.serversFor(context.publicUrl));
-      if (decision.kind !== 'ask') logRefusedClient(log, context, decision.refusal);
+      const client = await clients.find(clientId, redirectUri, () => caller.clientAddress());
+      const decision = decide(parameters, client, audience.serversFor(caller.publicUrl));
+      if (decision.kind !== 'ask') logRefusedClient(log, caller, decision.refusal);
       return decision;
     },
   });
@@ -116,10 +115,10 @@ function openConnect(core: Asked, { redirects, clients: rules }: ConnectConfig) 
   return { routes: { register, authorize }, grantTypes };
 }
 
-function logRefusedClient(log: Log, context: RequestContext, refusal: AuthorizationRefusal): void {
-  logRefusal(log, 'authorize', context, refusal);
+function logRefusedClient(log: Log, { requestId }: RequestIds, refusal: AuthorizationRefusal): void {
+  logRefusal(log, 'authorize', requestId, refusal);
   const { notListed: client } = refusal;
-  if (client !== undefined) log.warnThrottled('client not admitted', client, { requestId: context.requestId, client });
+  if (client !== undefined) log.warnThrottled('client not admitted', client, { requestId, client });
 }
 
 /**
