@@ -8,14 +8,6 @@ import { THIS_SERVER } from '../../keys/audience.ts';
 import { HEAD } from '../../pages/document.ts';
 import { type AuthorizationRequest, hostOf, parametersOf } from './authorization-request.ts';
 
-export interface AskPage {
-  readonly request: AuthorizationRequest;
-  /** Where people create a key for this connection; null if there is no such page. */
-  readonly connectUrl: string | null;
-  /** Why the page is shown again. */
-  readonly problem: string | null;
-}
-
 /** The page's policy, without `form-action`: browsers apply that to every redirect after the form. */
 export const POLICY = [
   "default-src 'none'",
@@ -40,7 +32,11 @@ const hiddenFields = (request: AuthorizationRequest): string =>
     .map(([name, value]) => `<input type="hidden" name="${name}" value="${escaped(value)}">`)
     .join('\n');
 
-export function askPage({ request, connectUrl, problem }: AskPage): string {
+/**
+ * Returns the page that asks for a key. `connectUrl` is where people create one for this connection; null if there is no
+ * such page. `problem` says why it is shown again.
+ */
+export function askPage(request: AuthorizationRequest, connectUrl: string | null, problem: string | null): string {
   const { place, who, says } = receiverOf(request);
   const make =
     connectUrl === null
@@ -70,26 +66,18 @@ ${problem === null ? '' : `<p id="problem" class="bad" role="alert">${escaped(pr
 
 /** Describes in HTML who gets the key: for the heading, for a sentence, and what else is known of the client. */
 function receiverOf({ redirectUri, client }: AuthorizationRequest) {
-  const isHere = isLoopbackRedirect(redirectUri);
-  const isApp = !isHere && !redirectUri.startsWith('https:');
+  const isProgram = isLoopbackRedirect(redirectUri);
+  const isApp = !isProgram && !redirectUri.startsWith('https:');
   const said = (name: string) => `<bdi>${escaped(name)}</bdi>`;
-  const saysItIs = (name: string) => `It says that it is ${said(name)}, which nobody can prove.`;
-  if (client.host !== null && (isHere || isApp)) {
-    const place = isHere ? 'a program on this computer' : 'an app on this computer';
-    return {
-      place,
-      who: isHere ? 'the program' : 'the app',
-      says: saysItIs(client.host),
-    };
-  }
-  if (isHere) {
-    const says = client.name === null ? null : `It calls itself "${said(client.name)}".`;
+  const saysItIs = client.host && `It says that it is ${said(client.host)}, which nobody can prove.`;
+  if (isProgram) {
+    const says = saysItIs ?? (client.name && `It calls itself "${said(client.name)}".`);
     return { place: 'a program on this computer', who: 'the program', says };
   }
-  const host = hostOf(redirectUri);
-  if (client.host === null) return { place: host, who: said(host), says: null };
-  const says = client.isListed ? `Identified by ${said(client.host)}.` : saysItIs(client.host);
-  return { place: host, who: said(host), says };
+  if (isApp && saysItIs !== null) return { place: 'an app on this computer', who: 'the app', says: saysItIs };
+  const place = hostOf(redirectUri);
+  const says = client.host !== null && client.isListed ? `Identified by ${said(client.host)}.` : saysItIs;
+  return { place, who: said(place), says };
 }
 
 /** Returns the page that says why there is no redirect. */

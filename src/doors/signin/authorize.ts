@@ -98,16 +98,20 @@ const isJson = ({ headers }: RequestContext): boolean => JSON_TYPE.test(headers.
 function createKeyForm({ grants, hasKeysPage, verifyPastedKey, log }: AuthorizeOptions) {
   const guard = apiKeyGuard(verifyPastedKey, log);
 
-  /** Responds with the page. If it is shown again, `refused` says what was wrong with the key. */
-  function showForm(request: AuthorizationRequest, refused?: Refused): Response {
+  /** Responds with the page. If it is shown again, `why` says what was wrong with the key. */
+  function showForm(
+    request: AuthorizationRequest,
+    status = 200,
+    why: string | null = null,
+    problem?: Problem,
+  ): Response {
     const connectUrl = hasKeysPage ? connectUrlOf(request.issuer, queryFor(request)) : null;
-    const { status = 200, detail = null, problem } = refused ?? {};
-    return html(status, askPage({ request, connectUrl, problem: detail }), problem);
+    return html(status, askPage(request, connectUrl, why), problem);
   }
 
   function askAgain(request: AuthorizationRequest, problem: Problem): Response {
     const { status, detail } = publicPart(problem);
-    return showForm(request, { status, detail: isToken(problem) ? TOKEN_PASTED : detail, problem });
+    return showForm(request, status, isToken(problem) ? TOKEN_PASTED : detail, problem);
   }
 
   async function handOver(context: RequestContext, request: AuthorizationRequest, key: string): Promise<Response> {
@@ -118,10 +122,10 @@ function createKeyForm({ grants, hasKeysPage, verifyPastedKey, log }: AuthorizeO
     const verified = await guard(call);
     // Else another server would get a key that is good here, too.
     if (isForeign && (verified.ok ? verified.value.auth.resource !== server : isBoundElsewhere(verified.error))) {
-      return showForm(request, WORKS_ELSEWHERE);
+      return showForm(request, 403, WORKS_ELSEWHERE);
     }
     if (!verified.ok) return askAgain(request, verified.error);
-    if (verified.value.auth.parentId !== null) return showForm(request, ENDS_WITH_ANOTHER);
+    if (verified.value.auth.parentId !== null) return showForm(request, 403, ENDS_WITH_ANOTHER);
     const granted = await grants.pasted(request, key, verified.value.auth, call.caller);
     return granted.ok ? seeOther(granted.value) : askAgain(request, granted.error);
   }
@@ -145,22 +149,8 @@ const QUERY_CHARS_MAX = 16 * 1024;
 const connectUrlOf = (publicUrl: string, query: string): string | null =>
   query.length > QUERY_CHARS_MAX ? null : `${keysPageUrl(publicUrl)}#connect=${encodeURIComponent(query)}`;
 
-interface Refused {
-  readonly status: number;
-  readonly detail: string;
-  readonly problem?: Problem;
-}
-
-const WORKS_ELSEWHERE: Refused = {
-  status: 403,
-  detail: 'This key works at other servers too. Make one for this connection.',
-};
-
-const ENDS_WITH_ANOTHER: Refused = {
-  status: 403,
-  detail: 'This key ends with another. Make one for this connection.',
-};
-
+const WORKS_ELSEWHERE = 'This key works at other servers too. Make one for this connection.';
+const ENDS_WITH_ANOTHER = 'This key ends with another. Make one for this connection.';
 /** Said of each JWT: a person's, or one that acts as a key elsewhere, by a rule. */
 const TOKEN_PASTED = 'Invalid or expired API key: this is a token, not a key.';
 
