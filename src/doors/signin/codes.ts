@@ -28,8 +28,8 @@ export interface CodeContent {
   readonly resource: string;
 }
 
-/** A code's content, or the id of the key that it was redeemed for before. */
-type Opened = { readonly content: CodeContent } | { readonly takenFor: string };
+/** A code's hash and content, or the id of the key that it was redeemed for before. */
+type Opened = { readonly hash: string; readonly content: CodeContent } | { readonly takenFor: string };
 
 export interface Codes {
   /** Stores the content, and resolves with its code. */
@@ -46,8 +46,6 @@ const CODE_LEFT_MS_MAX = 2 * CODE_TTL_MS;
 
 const CODE_BYTES = 32;
 
-const CODE = /^[\w-]{43}$/;
-
 const ALPHABET = { alphabet: 'base64url', omitPadding: true } as const;
 
 interface CodesOptions {
@@ -59,9 +57,6 @@ interface CodesOptions {
 }
 
 export const makeCode = (random: RandomBytes): string => random(CODE_BYTES).toBase64(ALPHABET);
-
-/** Returns the hash under which the store keeps a code; null if the text is no code. */
-export const codeHash = (sha256: Sha256, code: string): string | null => (CODE.test(code) ? sha256(code, 'hex') : null);
 
 export function createCodes({ store, findCode, clock, random, sha256 }: CodesOptions): Codes {
   return {
@@ -83,16 +78,16 @@ export function createCodes({ store, findCode, clock, random, sha256 }: CodesOpt
     },
 
     async open(code, caller) {
-      const hash = codeHash(sha256, code);
-      const found = hash === null ? ok(null) : await findCode(hash, caller);
-      if (!found.ok || found.value === null) return found.ok ? ok(null) : found;
-      const { content, endsAtMs, isTaken, isDevice, keyId } = found.value;
+      const found = await findCode(code, caller);
+      if (!found.ok) return found;
+      if (found.value === null) return ok(null);
+      const { hash, content, endsAtMs, isTaken, isDevice, keyId } = found.value;
       if (isDevice) return ok(null);
       if (isTaken) return ok({ takenFor: keyId ?? '' });
       const leftMs = endsAtMs - clock.nowMs();
       if (leftMs <= 0 || leftMs > CODE_LEFT_MS_MAX) return ok(null);
       const text = await crypto.subtle.decrypt(AES_GCM, await keyOf(code), Uint8Array.fromBase64(content));
-      return ok({ content: JSON.parse(new TextDecoder().decode(text)) }); // `seal` wrote it, so it has this shape
+      return ok({ hash, content: JSON.parse(new TextDecoder().decode(text)) }); // `seal` wrote it, so it has this shape
     },
   };
 }

@@ -23,7 +23,7 @@ import { type Actor, actorFields, personOf } from '../../keys/actor.ts';
 import { type Audience, shownServer } from '../../keys/audience.ts';
 import type { DecidedKey, Minting, ReadKeyRequest } from '../../keys/minting.ts';
 import type { Log } from '../../watch/log.ts';
-import { codeHash, createMakeKey, type MakingOptions } from './codes.ts';
+import { createMakeKey, type MakingOptions } from './codes.ts';
 import { type DeviceDecision, type DeviceRequest, hasEnded, INTERVAL_S, userCodeHash } from './device-request.ts';
 import { createSlidingBuckets } from './sliding-buckets.ts';
 import type { CodeStore, FindCode } from './store.ts';
@@ -121,24 +121,22 @@ export const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 interface DeviceGrantOptions extends MakingOptions {
   readonly findCode: FindCode;
   readonly clock: Clock;
-  readonly sha256: Sha256;
 }
 
 export function createDeviceGrant(options: DeviceGrantOptions): Redeem {
-  const { findCode, clock, sha256 } = options;
+  const { findCode, clock } = options;
   const makeKey = createMakeKey(options);
   const pace = createPace(clock);
 
   return async (form, caller) => {
     const code = parameter(form, 'device_code');
     if (code === null) return refused('invalid_request', 'no device_code');
-    const hash = codeHash(sha256, code);
-    const found = hash === null ? ok(null) : await findCode(hash, caller);
+    const found = await findCode(code, caller);
     if (!found.ok) return found;
-    if (hash === null || found.value === null || !found.value.isDevice || found.value.isTaken) {
+    if (found.value === null || !found.value.isDevice || found.value.isTaken) {
       return refused('invalid_grant', 'the device_code is unknown, was used before, or its owner is deleted');
     }
-    const { endsAtMs, decision } = found.value;
+    const { hash, endsAtMs, decision } = found.value;
     if (hasEnded(endsAtMs, clock)) return refused('expired_token', null);
     if (decision === null) return refused(pace.isTooSoon(hash) ? 'slow_down' : 'authorization_pending', null);
     const decided: DeviceDecision = JSON.parse(decision); // written by device-decision.ts

@@ -62,10 +62,10 @@ export interface SignInDoor {
 }
 
 export function openSignIn(core: SignInOptions): SignInDoor {
-  const { config, db, lookupBudgets, log } = core;
+  const { config, db, lookupBudgets, sha256, log } = core;
   const { connect, device, ownerKeys } = config;
   const store = createCodeStore(db, ownerKeys);
-  const asked: Asked = { ...core, store, findCode: createFindCode(store, lookupBudgets, log) };
+  const asked: Asked = { ...core, store, findCode: createFindCode(store, sha256, lookupBudgets, log) };
   const connected = connect && openConnect(asked, connect);
   return {
     routes: {

@@ -2,9 +2,12 @@
 // an OAuth client's code stands for, device-request.ts what a device's does. Every write is idempotent.
 
 import type { TokenBuckets } from '../../ground/limits/rates.ts';
-import type { Origin } from '../../keys/actor.ts';
+import type { Problem } from '../../ground/problem.ts';
+import { ok, type Result } from '../../ground/result.ts';
+import type { Sha256 } from '../../ground/runtime.ts';
+import type { Caller, Origin } from '../../keys/actor.ts';
 import { type ApiKeyRecord, fingerprintOf } from '../../keys/record.ts';
-import { createLookups, type Lookups } from '../../keys/unknown-keys.ts';
+import { createLookups } from '../../keys/unknown-keys.ts';
 import type { Database, Row } from '../../store/database.ts';
 import { hasChanged, hasPlace, insertArg, insertArgs, insertIf } from '../../store/key-changes.ts';
 import { COLUMNS } from '../../store/rows.ts';
@@ -13,6 +16,7 @@ import { type Ask, createAsk, HAS_PUT, WAITS } from './open-requests.ts';
 
 /** What a code stands for. */
 export interface CodeRow {
+  readonly hash: string;
   readonly endsAtMs: number;
   /** Empty once the code was taken. */
   readonly content: string;
@@ -121,7 +125,7 @@ export function createCodeStore(db: Database, ownerKeys: number): CodeStore {
 
     async findAll(hashes, fairnessKey) {
       const rows = await db.read({ sql: FIND_ALL, args: [JSON.stringify(hashes)], fairnessKey });
-      const found = new Map(rows.map((row) => [String(row.hash), codeOf(row)]));
+      const found = new Map(rows.map(codeOf).map((code) => [code.hash, code]));
       return (hash: string) => found.get(hash) ?? null;
     },
 
@@ -159,6 +163,7 @@ export function createCodeStore(db: Database, ownerKeys: number): CodeStore {
 }
 
 const codeOf = (row: Row): CodeRow => ({
+  hash: String(row.hash),
   endsAtMs: Number(row.ends_at_ms),
   content: String(row.content),
   isTaken: row.taken === 1,
@@ -167,14 +172,19 @@ const codeOf = (row: Row): CodeRow => ({
   keyId: row.key_id as string | null,
 });
 
-/** Reads what a code stands for; null: no such code. */
-export type FindCode = Lookups<CodeRow | null>['find'];
+export type FindCode = ReturnType<typeof createFindCode>;
 
-/** Creates the function that reads codes, within the budgets of unknown keys. */
-export const createFindCode = ({ findAll }: CodeStore, budgets: TokenBuckets, log: Log): FindCode =>
-  createLookups<CodeRow | null>({
+/** Creates the function that reads what a code stands for, within the budgets of unknown keys; null: no such code. */
+export function createFindCode({ findAll }: CodeStore, sha256: Sha256, budgets: TokenBuckets, log: Log) {
+  const { find } = createLookups<CodeRow | null>({
     readAll: findAll,
     isGood: () => false, // codes, unlike keys, aren't cached: each presentation reads again
     budgets,
     log,
-  }).find;
+  });
+  return async (code: string, caller: Caller): Promise<Result<CodeRow | null, Problem>> =>
+    CODE.test(code) ? find(sha256(code, 'hex'), caller) : ok(null);
+}
+
+/** Matches what makeCode makes (codes.ts). */
+const CODE = /^[\w-]{43}$/;

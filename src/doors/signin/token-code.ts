@@ -3,14 +3,13 @@
 import { parameter, type Refusal, refused } from '../../api/oauth.ts';
 import { accessToken, type Redeem } from '../../api/token.ts';
 import { isUrl } from '../../config/client-ids.ts';
-import type { Problem } from '../../ground/problem.ts';
 import { ok, type Result } from '../../ground/result.ts';
 import type { Clock, Sha256 } from '../../ground/runtime.ts';
 import { type Caller, callerFor, type Origin } from '../../keys/actor.ts';
 import { type Audience, shownServer, THIS_SERVER } from '../../keys/audience.ts';
 import type { KeyOrder } from '../../keys/minting.ts';
 import { fingerprintOf, hashKey } from '../../keys/record.ts';
-import type { KeyIdentity, Verifier } from '../../keys/verify.ts';
+import type { Verifier } from '../../keys/verify.ts';
 import { excerptOf } from '../../watch/redact.ts';
 import { hostOf } from './authorization-request.ts';
 import type { Clients } from './clients.ts';
@@ -23,11 +22,6 @@ export interface CodeGrantOptions extends MakingOptions {
   readonly sha256: Sha256;
 }
 
-type Handed = Result<
-  Pick<KeyIdentity, 'keyId' | 'scopes' | 'expiresAtMs'> & { key: string; userId: string; livesFromMs: number },
-  Refusal | Problem
->;
-
 export function createCodeGrant(clients: Clients, codes: Codes, options: CodeGrantOptions): Redeem {
   const { store, verifier, originOf, audience, clock, random, sha256, log } = options;
   const makeKey = createMakeKey(options);
@@ -39,7 +33,7 @@ export function createCodeGrant(clients: Clients, codes: Codes, options: CodeGra
   }
 
   /** Hands out a pasted key. */
-  async function handOver(key: string, hash: string, to: Receiver): Promise<Handed> {
+  async function handOver(key: string, hash: string, to: Receiver) {
     const { caller, server } = to;
     const resources = server === THIS_SERVER ? undefined : [server];
     const verified = await verifier.inspect(key, callerFor(caller, resources));
@@ -52,7 +46,7 @@ export function createCodeGrant(clients: Clients, codes: Codes, options: CodeGra
   }
 
   /** Creates and hands out the key that a person has decided on. */
-  async function handNew(order: KeyOrder, hash: string, to: Receiver): Promise<Handed> {
+  async function handNew(order: KeyOrder, hash: string, to: Receiver) {
     const made = await makeKey(order, hash, 'oauth', handedTo(to), to.caller);
     if (!made.ok) return made;
     const { key, record } = made.value;
@@ -68,8 +62,8 @@ export function createCodeGrant(clients: Clients, codes: Codes, options: CodeGra
     log.info('API key handed to a client', { requestId: caller.requestId, keyId, userId, host, resource, ...client });
   }
 
-  /** Returns the code's content and the server that its key is for, if the code was made for this request. */
-  async function open(asked: TokenRequest, caller: Caller): Promise<Result<Opened, Refusal | Problem>> {
+  /** Returns the code's hash and content, if the code was made for this request. */
+  async function open(asked: TokenRequest, caller: Caller) {
     if (!(await clients.mayBe(asked.clientId))) {
       return refused('invalid_client', 'neither registered here nor listed', { client: excerptOf(asked.clientId) });
     }
@@ -80,10 +74,9 @@ export function createCodeGrant(clients: Clients, codes: Codes, options: CodeGra
     const { content } = opened.value;
     const mismatch = mismatchOf(asked, content, sha256);
     if (mismatch !== null) return refused('invalid_grant', mismatch, { host: hostOf(content.redirectUri) });
-    const server = content.resource;
     const { resource } = asked;
-    const isSame = resource === null || audience.serversFor(caller.publicUrl).nameOf(resource) === server;
-    return isSame ? ok({ content, server }) : refused('invalid_target', 'the code is for another resource');
+    const isSame = resource === null || audience.serversFor(caller.publicUrl).nameOf(resource) === content.resource;
+    return isSame ? ok(opened.value) : refused('invalid_target', 'the code is for another resource');
   }
 
   return async (form, caller) => {
@@ -91,24 +84,17 @@ export function createCodeGrant(clients: Clients, codes: Codes, options: CodeGra
     if (!asked.ok) return asked;
     const opened = await open(asked.value, caller);
     if (!opened.ok) return opened;
-    const { clientId, code } = asked.value;
-    const { content, server } = opened.value;
+    const { clientId } = asked.value;
+    const { hash, content } = opened.value;
+    const { handsOut, redirectUri, resource: server } = content;
     const client = isUrl(clientId) ? { client: clientId } : {};
-    const to: Receiver = { caller, server, host: hostOf(content.redirectUri), client };
-    const { handsOut } = content;
-    const hash = sha256(code, 'hex');
+    const to: Receiver = { caller, server, host: hostOf(redirectUri), client };
     const handed = 'key' in handsOut ? await handOver(handsOut.key, hash, to) : await handNew(handsOut.order, hash, to);
     if (!handed.ok) return handed;
     const { key, keyId, userId, livesFromMs } = handed.value;
     logHandOver(to, keyId, userId);
     return ok(accessToken(key, handed.value, livesFromMs));
   };
-}
-
-interface Opened {
-  readonly content: CodeContent;
-  /** The stored name of the server that the key is for (keys/audience.ts). */
-  readonly server: string;
 }
 
 /** The client that gets a key. */
