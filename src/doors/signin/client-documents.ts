@@ -50,39 +50,22 @@ type Fetched =
   | { readonly is: 'good'; readonly redirectUris: readonly string[]; readonly keepMs: number }
   | { readonly is: 'wrong' | 'away'; readonly reason: string };
 
-export interface ClientDocuments {
-  /** Returns whether the rules admit the id, so that its document may be read. */
-  admits(clientId: string): boolean;
-  /**
-   * Returns the redirect URIs of an admitted client. If a cached document doesn't name `redirectUri`, it is read again:
-   * the client may have a new one. `network` is the requester's (networkOf in ground/ip.ts).
-   */
-  redirectUrisOf(
-    clientId: string,
-    redirectUri: string | null,
-    network: string,
-  ): Promise<Result<readonly string[], Problem>>;
-}
+type RedirectUris = Result<readonly string[], Problem>;
 
-export interface ClientDocumentsOptions {
-  readonly rules: ClientRules;
-  /** A clock that also counts while the machine sleeps. */
-  readonly ageClock: Clock;
-  readonly log: Log;
-}
+export type ClientDocuments = ReturnType<typeof createClientDocuments>;
 
-export function createClientDocuments({ rules, ageClock: clock, log }: ClientDocumentsOptions): ClientDocuments {
+/** Creates what reads the documents. `clock` also counts while the machine sleeps. */
+export function createClientDocuments(rules: ClientRules, clock: Clock, log: Log) {
   const exact = new Map<string, Kept>();
   const byWildcard = createLruCache<Kept>({ entries: KEPT_MAX });
   const failures = createLruCache<{ readonly problem: Problem; readonly atMs: number }>({ entries: FAILURES_MAX });
-  const flights = singleFlights<Result<readonly string[], Problem>>();
+  const flights = singleFlights<RedirectUris>();
   const semaphore = createFairSemaphore(FETCHES, WAITING, clock);
   const wildcardSemaphore = createFairSemaphore(WILDCARD_FETCHES, WAITING, clock);
   const rates = createRates(clock);
 
   const isExact = (id: string) => admissionOf(rules, id) === 'exact';
-  const keptBy = (id: string): { get(id: string): Kept | undefined; set(id: string, kept: Kept): unknown } =>
-    isExact(id) ? exact : byWildcard;
+  const keptBy = (id: string) => (isExact(id) ? exact : byWildcard);
 
   /** Fetches a document, within the semaphores. */
   async function load(id: string): Promise<Fetched> {
@@ -98,7 +81,7 @@ export function createClientDocuments({ rules, ageClock: clock, log }: ClientDoc
     }
   }
 
-  async function refresh(id: string): Promise<Result<readonly string[], Problem>> {
+  async function refresh(id: string): Promise<RedirectUris> {
     const found = await load(id);
     const nowMs = clock.monotonicMs();
     const old = keptBy(id).get(id);
@@ -118,29 +101,28 @@ export function createClientDocuments({ rules, ageClock: clock, log }: ClientDoc
           keptBy(id).set(id, { ...old, readAtMs: nowMs, isAway: true });
           return ok(old.redirectUris);
         }
-        log.warnThrottled('client document not usable', id, { client: id, reason: found.reason });
-        return failed(id, { code: 'client_unavailable', reason: found.reason });
+        return failed(id, found.reason, { code: 'client_unavailable', reason: found.reason });
       case 'wrong':
-        if (old !== undefined) forget(id);
-        log.warnThrottled('client document not usable', id, { client: id, reason: found.reason });
-        return failed(id, WRONG_DOCUMENT);
+        keptBy(id).delete(id);
+        return failed(id, found.reason, WRONG_DOCUMENT);
     }
   }
 
-  function forget(id: string): void {
-    exact.delete(id);
-    byWildcard.delete(id);
-  }
-
-  function failed(id: string, problem: Problem): Result<never, Problem> {
+  function failed(id: string, reason: string, problem: Problem): RedirectUris {
+    log.warnThrottled('client document not usable', id, { client: id, reason });
     failures.set(id, { problem, atMs: clock.monotonicMs() });
     return err(problem);
   }
 
   return {
-    admits: (id) => admissionOf(rules, id) !== null,
+    /** Returns whether the rules admit the id, so that its document may be read. */
+    admits: (id: string): boolean => admissionOf(rules, id) !== null,
 
-    async redirectUrisOf(id, redirectUri, network) {
+    /**
+     * Returns the redirect URIs of an admitted client. If a cached document doesn't name `redirectUri`, it is read again:
+     * the client may have a new one. `network` is the requester's (networkOf in ground/ip.ts).
+     */
+    async redirectUrisOf(id: string, redirectUri: string | null, network: string): Promise<RedirectUris> {
       const nowMs = clock.monotonicMs();
       const kept = keptBy(id).get(id);
       const isServing = kept !== undefined && nowMs < kept.freshUntilMs + KEPT_MORE_MS;

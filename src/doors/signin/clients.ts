@@ -2,7 +2,7 @@
 // so the server stores nothing. A client whose id is a URL is identified by the document there (client-documents.ts), if
 // that is listed; else nobody vouches for it, and it gets a key only where any client may register to get one.
 
-import { createRefuse, type Refusal, refused } from '../../api/oauth.ts';
+import { createRefuse, refused } from '../../api/oauth.ts';
 import { isUrl } from '../../config/client-ids.ts';
 import { isAdmitted, NO_REDIRECTS, type Redirects } from '../../config/redirects.ts';
 import { networkOf } from '../../ground/ip.ts';
@@ -37,31 +37,20 @@ export type ClientFault =
   /** Its document can't be fetched or used. */
   | { readonly is: 'without_document'; readonly host: string; readonly problem: Problem };
 
-export interface Clients {
-  /** Returns the id of a client that registers. Equal registrations have equal ids. */
-  idOf(redirectUris: readonly string[], name: string | null): Promise<string>;
-  /** Finds the client of an id, for a key that goes to `redirectUri`. `clientAddress` returns the requester's address. */
-  find(clientId: string, redirectUri: string | null, clientAddress: () => string): Promise<Result<Client, ClientFault>>;
-  /** Resolves with whether the id can belong to a client of this server. Fetches nothing. */
-  mayBe(clientId: string): Promise<boolean>;
-}
-
-export interface ClientsOptions {
-  readonly signing: Signing;
-  /** Reads the clients' documents; null if none may be read. */
-  readonly documents: ClientDocuments | null;
-  readonly redirects: Redirects;
-}
-
 /** What an id contains. The page /keys reads the name there (doors/page/task.js). */
 type SignedRegistration = readonly [name: string | null, ...redirectUris: string[]];
 
-const UNKNOWN: Result<never, ClientFault> = err({ is: 'unknown' });
+const UNKNOWN: Found = err({ is: 'unknown' });
 
-export function createClients({ signing, documents, redirects }: ClientsOptions): Clients {
+type Found = Result<Client, ClientFault>;
+
+export type Clients = ReturnType<typeof createClients>;
+
+/** Creates what identifies clients. `documents` is null if none may be read. */
+export function createClients(signing: Signing, documents: ClientDocuments | null, redirects: Redirects) {
   const signedText = createSignedText(signing, 'client_id');
 
-  async function registered(clientId: string): Promise<Result<Client, ClientFault>> {
+  async function registered(clientId: string): Promise<Found> {
     const text = await signedText.read(clientId);
     if (text === null) return UNKNOWN;
     const [name, ...redirectUris]: SignedRegistration = JSON.parse(text);
@@ -79,7 +68,7 @@ export function createClients({ signing, documents, redirects }: ClientsOptions)
     clientId: string,
     redirectUri: string | null,
     network: string,
-  ): Promise<Result<Client, ClientFault>> {
+  ): Promise<Found> {
     const { host } = new URL(clientId);
     const found = await documents.redirectUrisOf(clientId, redirectUri, network);
     if (!found.ok) return err({ is: 'without_document', host, problem: found.error });
@@ -87,22 +76,26 @@ export function createClients({ signing, documents, redirects }: ClientsOptions)
     return ok({ redirectUris: found.value, name: null, host, isListed: true, isAdmitted: () => true });
   }
 
-  function unlisted(clientId: string, redirectUri: string | null): Result<Client, ClientFault> {
+  function unlisted(clientId: string, redirectUri: string | null): Found {
     const { host } = new URL(clientId);
     if (redirectUri === null || !isAdmitted(redirects, redirectUri)) return err({ is: 'not_listed', host });
     return ok({ redirectUris: [redirectUri], name: null, host, isListed: false, isAdmitted: () => true });
   }
 
   return {
-    idOf: (redirectUris, name) => signedText.sign(JSON.stringify([name, ...redirectUris] satisfies SignedRegistration)),
+    /** Returns the id of a client that registers. Equal registrations have equal ids. */
+    idOf: (redirectUris: readonly string[], name: string | null): Promise<string> =>
+      signedText.sign(JSON.stringify([name, ...redirectUris] satisfies SignedRegistration)),
 
-    async find(clientId, redirectUri, clientAddress) {
+    /** Finds the client of an id, for a key that goes to `redirectUri`. `clientAddress` returns the requester's address. */
+    async find(clientId: string, redirectUri: string | null, clientAddress: () => string): Promise<Found> {
       if (!isUrl(clientId)) return registered(clientId);
       if (documents?.admits(clientId) !== true) return unlisted(clientId, redirectUri);
       return documented(documents, clientId, redirectUri, networkOf(clientAddress()));
     },
 
-    async mayBe(clientId) {
+    /** Resolves with whether the id can belong to a client of this server. Fetches nothing. */
+    async mayBe(clientId: string): Promise<boolean> {
       if (!isUrl(clientId)) return (await registered(clientId)).ok;
       return redirects !== NO_REDIRECTS || documents?.admits(clientId) === true;
     },
@@ -132,16 +125,11 @@ export function registerRoute(clients: Clients, redirects: Redirects, log: Log) 
   return { post, refuse };
 }
 
-interface Registration {
-  readonly client_name?: string;
-  readonly redirect_uris: readonly string[];
-}
-
 /**
  * Returns the response to a registration (RFC 7591 §3.2.1), with the admitted redirect URIs; an error if there are
  * none.
  */
-function registrationOf(metadata: unknown, redirects: Redirects): Result<Registration, Refusal> {
+function registrationOf(metadata: unknown, redirects: Redirects) {
   if (!isObject(metadata)) return refused('invalid_client_metadata', 'is no JSON object');
   const { redirect_uris: uris, client_name: name } = metadata;
   const areTexts = Array.isArray(uris) && uris.every((uri) => typeof uri === 'string');

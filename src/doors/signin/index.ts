@@ -52,33 +52,22 @@ export interface SignInOptions {
   readonly log: Log;
 }
 
-export interface SignInDoor {
-  readonly routes: DoorRoutes;
-  /** Whether OAuth clients get keys here. */
-  readonly handsOutKeys: boolean;
-  readonly grantTypes: GrantTypes;
-  /** Returns what the server's metadata says beside /token. */
-  authorizationServer(url: string): object;
-}
-
-export function openSignIn(core: SignInOptions): SignInDoor {
+export function openSignIn(core: SignInOptions) {
   const { config, db, lookupBudgets, sha256, log } = core;
   const { connect, device, ownerKeys } = config;
   const store = createCodeStore(db, ownerKeys);
   const asked: Asked = { ...core, store, findCode: createFindCode(store, sha256, lookupBudgets, log) };
   const connected = connect && openConnect(asked, connect);
-  return {
-    routes: {
-      ...connected?.routes,
-      ...(device && { ask: deviceAuthorizationRoute(asked), ...deviceDecisionRoutes(asked) }),
-    },
-    grantTypes: new Map([
-      ...(connected?.grantTypes ?? []),
-      ...(device ? ([[DEVICE_GRANT, createDeviceGrant(asked)]] as const) : []),
-    ]),
-    handsOutKeys: connect !== null,
-    authorizationServer: (url) => serverMetadata(config, url),
+  const routes: DoorRoutes = {
+    ...connected?.routes,
+    ...(device && { ask: deviceAuthorizationRoute(asked), ...deviceDecisionRoutes(asked) }),
   };
+  const grantTypes: GrantTypes = new Map([
+    ...(connected?.grantTypes ?? []),
+    ...(device ? ([[DEVICE_GRANT, createDeviceGrant(asked)]] as const) : []),
+  ]);
+  const authorizationServer = (url: string): object => serverMetadata(config, url);
+  return { routes, grantTypes, authorizationServer, handsOutKeys: connect !== null };
 }
 
 /** What both ways need: the core, and where codes and requests are kept. */
@@ -90,9 +79,8 @@ interface Asked extends SignInOptions {
 /** Opens the ways of OAuth clients: registration, the page on which a person decides, and redeeming a code. */
 function openConnect(core: Asked, { redirects, clients: rules }: ConnectConfig) {
   const { config, audience, verifier, guards, readKeyRequest, ageClock, log } = core;
-  const documents = rules && createClientDocuments({ rules, ageClock, log });
-  const signing = core.signing('client_id');
-  const clients = createClients({ signing, documents, redirects: redirects ?? NO_REDIRECTS });
+  const documents = rules && createClientDocuments(rules, ageClock, log);
+  const clients = createClients(core.signing('client_id'), documents, redirects ?? NO_REDIRECTS);
   const codes = createCodes(core);
   const authorize = authorizeRoute({
     hasKeysPage: config.keysPage !== null,
