@@ -31,13 +31,6 @@ export interface CodeContent {
 /** A code's hash and content, or the id of the key that it was redeemed for before. */
 type Opened = { readonly hash: string; readonly content: CodeContent } | { readonly takenFor: string };
 
-export interface Codes {
-  /** Stores the content, and resolves with its code. */
-  seal(content: CodeContent, fairnessKey: string): Promise<Result<string, Problem>>;
-  /** Resolves with the code's content. Null: it is no code of this database, or expired. */
-  open(code: string, caller: Caller): Promise<Result<Opened | null, Problem>>;
-}
-
 /** The life of a code, enough for even a slow request of the client. */
 const CODE_TTL_MS = 60_000;
 
@@ -58,9 +51,12 @@ interface CodesOptions {
 
 export const makeCode = (random: RandomBytes): string => random(CODE_BYTES).toBase64(ALPHABET);
 
-export function createCodes({ store, findCode, clock, random, sha256 }: CodesOptions): Codes {
+export type Codes = ReturnType<typeof createCodes>;
+
+export function createCodes({ store, findCode, clock, random, sha256 }: CodesOptions) {
   return {
-    async seal(content, fairnessKey) {
+    /** Stores the content, and resolves with its code. */
+    async seal(content: CodeContent, fairnessKey: string): Promise<Result<string, Problem>> {
       const code = makeCode(random);
       const sealed = await crypto.subtle.encrypt(
         AES_GCM,
@@ -77,7 +73,8 @@ export function createCodes({ store, findCode, clock, random, sha256 }: CodesOpt
       return isPut ? ok(code) : err({ code: 'key_limit_reached' });
     },
 
-    async open(code, caller) {
+    /** Resolves with the code's content. Null: it is no code of this database, or expired. */
+    async open(code: string, caller: Caller): Promise<Result<Opened | null, Problem>> {
       const found = await findCode(code, caller);
       if (!found.ok) return found;
       if (found.value === null) return ok(null);
@@ -102,18 +99,6 @@ async function keyOf(code: string): Promise<CryptoKey> {
   return crypto.subtle.deriveKey(hkdf, base, { name: 'AES-GCM', length: 256 }, false, ['encrypt', 'decrypt']);
 }
 
-export interface Grants {
-  /** Returns the redirect, with a code, for a person who pasted a good key. */
-  pasted(
-    request: AuthorizationRequest,
-    key: string,
-    identity: KeyIdentity,
-    caller: Caller,
-  ): Promise<Result<string, Problem>>;
-  /** Returns the redirect, with a code, for a person who decided on a new key. */
-  ordered(request: AuthorizationRequest, actor: Actor, input: DecidedKey): Promise<Result<string, Problem>>;
-}
-
 interface GrantsOptions {
   readonly keys: Minting;
   readonly clock: Clock;
@@ -121,14 +106,18 @@ interface GrantsOptions {
   readonly log: Log;
 }
 
-export function createGrants(codes: Codes, { keys, clock, sha256, log }: GrantsOptions): Grants {
+type Redirect = Result<string, Problem>;
+
+export type Grants = ReturnType<typeof createGrants>;
+
+export function createGrants(codes: Codes, { keys, clock, sha256, log }: GrantsOptions) {
   const signIns = createTokenBuckets(LIMITS.signIns, clock);
 
   async function redirectWithCode(
     request: AuthorizationRequest,
     handsOut: CodeContent['handsOut'],
     fairnessKey: string,
-  ): Promise<Result<string, Problem>> {
+  ): Promise<Redirect> {
     const { clientId, challenge, redirectUri, server } = request;
     const client = sha256(clientId, 'base64url');
     const code = await codes.seal({ handsOut, client, challenge, redirectUri, resource: server }, fairnessKey);
@@ -136,7 +125,13 @@ export function createGrants(codes: Codes, { keys, clock, sha256, log }: GrantsO
   }
 
   return {
-    async pasted(request, key, { keyId, subject: userId }, { requestId }) {
+    /** Returns the redirect, with a code, for a person who pasted a good key. */
+    async pasted(
+      request: AuthorizationRequest,
+      key: string,
+      { keyId, subject: userId }: KeyIdentity,
+      { requestId }: Caller,
+    ): Promise<Redirect> {
       const waitS = signIns.take(keyId);
       if (waitS > 0) {
         log.warnThrottled('Rate limit exceeded', `connect ${keyId}`, { requestId, keyId, userId });
@@ -145,7 +140,8 @@ export function createGrants(codes: Codes, { keys, clock, sha256, log }: GrantsO
       return redirectWithCode(request, { key }, keyId);
     },
 
-    async ordered(request, actor, input) {
+    /** Returns the redirect, with a code, for a person who decided on a new key. */
+    async ordered(request: AuthorizationRequest, actor: Actor, input: DecidedKey): Promise<Redirect> {
       const ordered = keys.order(actor, { ...input, server: request.server });
       return ordered.ok ? redirectWithCode(request, { order: ordered.value }, personOf(actor)) : ordered;
     },
@@ -169,26 +165,24 @@ export interface MakingOptions {
 const NOT_MADE = 'the code was redeemed meanwhile, or its owner is blocked, deleted, or has as many keys as he may';
 
 /**
- * Creates the key. `handed` is the origin of the event that a client got it; null for a device, for which creating it
- * is the event.
+ * Returns the function that creates the key. `handed` is the origin of the event that a client got it; null for a device,
+ * for which creating it is the event.
  */
-type MakeKey = (
-  order: KeyOrder,
-  hash: string,
-  how: 'oauth' | 'device',
-  handed: Origin | null,
-  caller: Caller,
-) => Promise<Result<MadeKey, Refusal>>;
-
 export const createMakeKey =
-  ({ store, keys, originOf, random, log }: MakingOptions): MakeKey =>
-  async (order, hash, how, handed, caller) => {
+  ({ store, keys, originOf, random, log }: MakingOptions) =>
+  async (
+    order: KeyOrder,
+    hash: string,
+    how: 'oauth' | 'device',
+    handed: Origin | null,
+    caller: Caller,
+  ): Promise<Result<MadeKey, Refusal>> => {
     const minted = keys.mint(order, caller);
     const { userId } = order;
     if (!minted.ok) return refused('invalid_grant', 'KEY_SCOPES or KEY_MAX_DAYS was lowered meanwhile', { userId });
     const { record } = minted.value;
-    const making = { hash, attempt: makeAttempt(random), record };
-    const made = await store.make(making, originOf(how, caller, order.actor), handed);
+    const attempt = { hash, attempt: makeAttempt(random) };
+    const made = await store.make(attempt, record, originOf(how, caller, order.actor), handed);
     if (!made) return refused('invalid_grant', NOT_MADE, { userId });
     logCreated(log, record, actorBy(caller, order));
     return ok(minted.value);

@@ -4,7 +4,7 @@ import { type Database, firstOf } from '../../store/database.ts';
 import { hasChanged } from '../../store/key-changes.ts';
 
 /** The request of a device, which a person finds by another code. */
-export interface AskedCode {
+interface AskedCode {
   readonly hash: string;
   readonly content: string;
   readonly endsAtMs: number;
@@ -24,8 +24,6 @@ export interface OpenMax {
 
 /** Whether a request was stored, or which limit on open requests refused it. */
 export type Asked = 'asked' | 'address_full' | 'network_full' | 'all_full';
-
-export type Ask = (asked: AskedCode, openMax: OpenMax, nowMs: number) => Promise<Asked>;
 
 /** The condition that a request waits for a person's decision. */
 export const WAITS = 'taken_by IS NULL AND decision IS NULL AND ends_at_ms >';
@@ -72,9 +70,10 @@ WHERE of_provider > 1 ORDER BY of_provider DESC
 LIMIT iif(${COUNTS.all} >= ?3, ${ROOM_MADE}, 0)) RETURNING asked_from`;
 
 /** Creates the function that stores a program's request, evicting others if need be. */
-export function createAsk(db: Database): Ask {
-  return async (asked, { each, network: eachNetwork, total }, nowMs) => {
+export function createAsk(db: Database) {
+  return async (asked: AskedCode, openMax: OpenMax, nowMs: number): Promise<Asked> => {
     const { hash, userCodeHash, content, endsAtMs, address, network } = asked;
+    const { each, network: eachNetwork, total } = openMax;
     const served = { fairnessKey: address, stranger: true } as const;
     const open = [nowMs, endsAtMs, address, network];
 

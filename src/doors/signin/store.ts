@@ -12,7 +12,7 @@ import type { Database, Row } from '../../store/database.ts';
 import { hasChanged, hasPlace, insertArg, insertArgs, insertIf } from '../../store/key-changes.ts';
 import { COLUMNS } from '../../store/rows.ts';
 import type { Log } from '../../watch/log.ts';
-import { type Ask, createAsk, HAS_PUT, WAITS } from './open-requests.ts';
+import { createAsk, HAS_PUT, WAITS } from './open-requests.ts';
 
 /** What a code stands for. */
 export interface CodeRow {
@@ -53,33 +53,10 @@ interface Taking extends Attempt {
   readonly fingerprint: string;
 }
 
-/** A key that is made for a code. */
-interface Making extends Attempt {
-  readonly record: ApiKeyRecord;
-}
-
 interface Decided extends Pick<NewCode, 'newKeyOf' | 'fairnessKey'> {
   /** The hash of the code that the person enters. */
   readonly hash: string;
   readonly decision: string;
-}
-
-/** Stores codes, by their SHA-256. */
-export interface CodeStore {
-  /** Stores a code. Returns false if the owner already has his maximum of keys. */
-  put(code: NewCode): Promise<boolean>;
-  findAll(hashes: readonly string[], fairnessKey: string): Promise<(hash: string) => CodeRow | null>;
-  /** Redeems the code, once, with an event. False: already redeemed, or no such key. */
-  take(taking: Taking, origin: Origin): Promise<boolean>;
-  /**
-   * Redeems the code and creates the key, in one transaction, with the events `made` and, if given, `handed`. False:
-   * already redeemed, or the owner is blocked or at his maximum of keys.
-   */
-  make(making: Making, made: Origin, handed: Origin | null): Promise<boolean>;
-  readonly ask: Ask;
-  /** Finds an open request by the hash of the person's code. */
-  findAsked(hash: string, nowMs: number, fairnessKey: string): Promise<Pick<CodeRow, 'content' | 'endsAtMs'> | null>;
-  decide(decided: Decided, nowMs: number): Promise<'decided' | 'not_open' | 'full'>;
 }
 
 const PUT = `INSERT INTO codes (hash, ends_at_ms, content, owner) SELECT ?1, ?2, ?3, ?4
@@ -109,34 +86,49 @@ AND (?4 IS NULL OR ${hasPlace('?4', '?5')}) RETURNING hash`;
 
 const HAS_DECIDED = 'SELECT 1 FROM codes WHERE user_code_hash = ?1 AND decision = ?2';
 
-export function createCodeStore(db: Database, ownerKeys: number): CodeStore {
+export type CodeStore = ReturnType<typeof createCodeStore>;
+
+/** Creates the store of codes, by their SHA-256. */
+export function createCodeStore(db: Database, ownerKeys: number) {
+  /** Finds an open request by the hash of the person's code. */
   async function findAsked(hash: string, nowMs: number, fairnessKey: string) {
     const [row] = await db.read({ sql: FIND_ASKED, args: [hash, nowMs], fairnessKey });
     return row === undefined ? null : { content: String(row.content), endsAtMs: Number(row.ends_at_ms) };
   }
 
   return {
-    put: ({ hash, content, endsAtMs, newKeyOf, fairnessKey }) =>
+    /** Stores a code. Returns false if the owner already has his maximum of keys. */
+    put: ({ hash, content, endsAtMs, newKeyOf, fairnessKey }: NewCode): Promise<boolean> =>
       hasChanged(
         db,
         { sql: PUT, args: [hash, endsAtMs, content, newKeyOf, ownerKeys], fairnessKey },
         { sql: HAS_PUT, args: [hash], fairnessKey },
       ),
 
-    async findAll(hashes, fairnessKey) {
+    async findAll(hashes: readonly string[], fairnessKey: string) {
       const rows = await db.read({ sql: FIND_ALL, args: [JSON.stringify(hashes)], fairnessKey });
       const found = new Map(rows.map(codeOf).map((code) => [code.hash, code]));
       return (hash: string) => found.get(hash) ?? null;
     },
 
-    take: ({ hash, attempt, keyId, fingerprint }, origin) =>
+    /** Redeems the code, once, with an event. Returns false if it was redeemed, or there is no such key. */
+    take: ({ hash, attempt, keyId, fingerprint }: Taking, origin: Origin): Promise<boolean> =>
       hasChanged(
         db,
         { sql: TAKE, args: [hash, attempt, keyId, fingerprint, JSON.stringify(origin)], fairnessKey: keyId },
         { sql: HAS_TAKEN, args: [hash, attempt], fairnessKey: keyId },
       ),
 
-    async make({ hash, attempt, record }, made, handed) {
+    /**
+     * Redeems the code and creates the key, in one transaction, with the events `made` and, if given, `handed`. Returns
+     * false if the code was redeemed, or the owner is blocked or at his maximum of keys.
+     */
+    async make(
+      { hash, attempt }: Attempt,
+      record: ApiKeyRecord,
+      made: Origin,
+      handed: Origin | null,
+    ): Promise<boolean> {
       const fairnessKey = record.userId;
       const fingerprint = fingerprintOf(record.keyHash);
       await db.writeAll([
@@ -150,7 +142,7 @@ export function createCodeStore(db: Database, ownerKeys: number): CodeStore {
 
     findAsked,
 
-    async decide({ hash, decision, newKeyOf, fairnessKey }, nowMs) {
+    async decide({ hash, decision, newKeyOf, fairnessKey }: Decided, nowMs: number) {
       const decided = await hasChanged(
         db,
         { sql: DECIDE, args: [hash, nowMs, decision, newKeyOf, ownerKeys], fairnessKey },
