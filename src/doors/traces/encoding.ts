@@ -66,7 +66,6 @@ export class SpanWriter {
     this.#tail = utf8.encode(']}]}]}');
   }
 
-  /** Returns how many spans there are. */
   get count(): number {
     return this.#count;
   }
@@ -154,12 +153,10 @@ const attributeText = (key: string, value: Value): string =>
 /** How many values of an attribute are remembered: nearly all spans repeat what others have. */
 const KNOWN_MAX = 256;
 
-type KnownTexts = (key: string, value: Value) => Uint8Array;
-
 /** Creates the function that returns a text of few keys as bytes, from memory if it can. */
-function createKnownTexts(textOf: (key: string, value: Value) => string): KnownTexts {
+function createKnownTexts(textOf: (key: string, value: Value) => string) {
   const written = new Map<string, Map<Value, Uint8Array>>();
-  return (key, value) => {
+  return (key: string, value: Value): Uint8Array => {
     const values = written.get(key) ?? new Map<Value, Uint8Array>();
     if (values.size === 0) written.set(key, values);
     let text = values.get(value);

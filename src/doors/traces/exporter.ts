@@ -112,8 +112,10 @@ export function createExporter({ settings, instance, clock, random, log }: Expor
       schedule();
     },
 
+    /** Returns how many spans were dropped. */
     dropped: drops.count,
 
+    /** Sends what waits, for STOP_MS_MAX at most. */
     async stop(): Promise<void> {
       isStopping = true;
       wake?.();

@@ -1,7 +1,6 @@
 // Traces: calls as OpenTelemetry spans, sent by OTLP over HTTP (README.md). A door: loaded where an endpoint is set, and the
 // server works without it.
 
-import type { Observer } from '../../api/observer.ts';
 import type { Identify } from '../../calls/identify.ts';
 import type { Env } from '../../config/env.ts';
 import type { Clock, RandomBytes } from '../../ground/runtime.ts';
@@ -18,16 +17,8 @@ export interface TracesOptions {
   readonly log: Log;
 }
 
-export interface Traces {
-  readonly observer: Observer;
-  /** Returns how many spans were dropped. */
-  dropped(): number;
-  /** Sends what waits, for 3 seconds at most. */
-  stop(): Promise<void>;
-}
-
 /** Loads the traces. Null without an endpoint that can be used; says why. */
-export async function openTraces(core: TracesOptions): Promise<Traces | null> {
+export async function openTraces(core: TracesOptions) {
   const { config, env, log } = core;
   const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: tracesEndpoint } = env;
   if (!endpoint && !tracesEndpoint) return null;
@@ -36,6 +27,6 @@ export async function openTraces(core: TracesOptions): Promise<Traces | null> {
   for (const { event, variable, reason } of warnings) log.warn(event, { variable, reason });
   if (settings === null) return null;
   const [{ createExporter }, { createSpans }] = await Promise.all([import('./exporter.ts'), import('./spans.ts')]);
-  const exporter = createExporter({ ...core, settings });
-  return { observer: createSpans({ ...core, basePath: config.basePath, settings, add: exporter.add }), ...exporter };
+  const { add, dropped, stop } = createExporter({ ...core, settings });
+  return { observer: createSpans({ ...core, basePath: config.basePath, settings, add }), dropped, stop };
 }

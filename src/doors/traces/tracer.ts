@@ -19,18 +19,12 @@ export type Begun = Pick<Span, 'traceId' | 'spanId' | 'parent'>;
 /** What is known of a span when it ends. */
 export type Ended = Pick<Span, 'name' | 'isError' | 'attributes'>;
 
-export interface Tracer {
-  /** Begins a span; undefined if the sampler leaves it out. */
-  begin(parent: Trace | undefined): Begun | undefined;
-  /** Ends a span that began at a time of the monotonic clock. */
-  end(begun: Begun, startedMs: number, ended: Ended): void;
-}
-
-export function createTracer({ settings, clock, random, add }: TracerOptions): Tracer {
+export function createTracer({ settings, clock, random, add }: TracerOptions) {
   const { sampler } = settings;
   const ids = createIds(random);
   return {
-    begin(parent) {
+    /** Begins a span; undefined if the sampler leaves it out. */
+    begin(parent: Trace | undefined): Begun | undefined {
       if (parent === undefined) {
         const traceId = ids.traceId(sampler.ratio);
         return traceId === undefined ? undefined : { traceId, spanId: ids.spanId(), parent };
@@ -38,7 +32,8 @@ export function createTracer({ settings, clock, random, add }: TracerOptions): T
       const isKept = sampler.isParentBased ? parent.sampled : isSampled(parent.traceId, sampler);
       return isKept ? { traceId: parent.traceId, spanId: ids.spanId(), parent } : undefined;
     },
-    end({ traceId, spanId, parent }, startedMs, { name, isError, attributes }) {
+    /** Ends a span that began at a time of the monotonic clock. */
+    end({ traceId, spanId, parent }: Begun, startedMs: number, { name, isError, attributes }: Ended): void {
       const durationMs = clock.monotonicMs() - startedMs;
       const startedAtMs = clock.nowMs() - durationMs;
       add({ traceId, spanId, parent, name, startedAtMs, durationMs, isError, attributes });
