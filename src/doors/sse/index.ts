@@ -5,22 +5,14 @@ import type { DoorRoutes } from '../../api/index.ts';
 import { createSessions } from './sessions.ts';
 import { type SseRouteOptions, sseRoutes } from './sse.ts';
 
-export interface SseDoor {
-  routes(core: SseRouteOptions): DoorRoutes;
-  /** Returns the number of open sessions. */
-  count(): number;
-  /** Ends each session as soon as it has no calls in progress, and opens no more. */
-  stop(): void;
-}
-
-export function openSse(): SseDoor {
+export function openSse() {
   const sessions = createSessions();
   return {
-    routes(core) {
+    routes(core: SseRouteOptions): DoorRoutes {
       const { open, post } = sseRoutes(sessions, core);
       return { sse: { get: open, isUnlisted: core.config.reusePort }, messages: { post } };
     },
-    count: () => sessions.count,
+    count: sessions.count,
     stop: sessions.drain,
   };
 }

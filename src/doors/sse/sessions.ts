@@ -48,28 +48,14 @@ export function asVisitor({ user, key }: Identity): Visitor {
   };
 }
 
-export interface Sessions {
-  open(openStream: (onEnd: () => void) => EventStream, visitor: Visitor, address: string): Session | undefined;
-  has(id: string): boolean;
-  /**
-   * Returns the session if the visitor may post to it. While it has no owner anybody may, and a valid credential makes
-   * the visitor its owner. A credential that has ended still names its owner, whose calls are then refused.
-   */
-  find(id: string, visitor: Visitor): Result<Session, Problem>;
-  /** Adds a call. Returns null if the session has too many in progress. */
-  beginCall(session: Session, id: Id): AbortController | null;
-  endCall(session: Session, id: Id): void;
-  /** Ends each session as soon as it has no calls in progress, and opens no more. */
-  drain(): void;
-  readonly count: number;
-}
-
 export const NO_SESSION: Problem = { code: 'session_not_found' };
 
 const sharesOwner = (session: Session, owners: readonly string[]): boolean =>
   owners.some((owner) => session.owners.includes(owner));
 
-export function createSessions(): Sessions {
+export type Sessions = ReturnType<typeof createSessions>;
+
+export function createSessions() {
   const sessions = new Map<string, Session>(); // oldest first
   let draining = false;
 
@@ -94,7 +80,7 @@ export function createSessions(): Sessions {
   }
 
   return {
-    open(openStream, { owners }, address) {
+    open(openStream: (onEnd: () => void) => EventStream, { owners }: Visitor, address: string): Session | undefined {
       const network = networkOf(address);
       const isAdmitted =
         !draining &&
@@ -121,8 +107,12 @@ export function createSessions(): Sessions {
       sessions.set(id, session);
       return session;
     },
-    has: (id) => sessions.has(id),
-    find(id, visitor) {
+    has: (id: string): boolean => sessions.has(id),
+    /**
+     * Returns the session if the visitor may post to it. While it has no owner anybody may, and a valid credential makes
+     * the visitor its owner. A credential that has ended still names its owner, whose calls are then refused.
+     */
+    find(id: string, visitor: Visitor): Result<Session, Problem> {
       const session = sessions.get(id);
       if (session === undefined) return err(NO_SESSION);
       if (sharesOwner(session, visitor.owners)) return ok(session);
@@ -130,22 +120,23 @@ export function createSessions(): Sessions {
       if (session.owners.length === 0) return claimed(session, visitor);
       return visitor.owners.length === 0 && sharesOwner(session, visitor.named) ? ok(session) : err(NO_SESSION);
     },
-    beginCall({ calls }, id) {
+    /** Adds a call. Returns null if the session has too many in progress. */
+    beginCall({ calls }: Session, id: Id): AbortController | null {
       if (calls.size >= LIMITS.sessionCalls.each) return null;
       const canceller = new AbortController();
       calls.set(id, canceller);
       return canceller;
     },
-    endCall({ calls, stream }, id) {
+    endCall({ calls, stream }: Session, id: Id): void {
       calls.delete(id);
       if (draining && calls.size === 0) stream.close();
     },
-    drain() {
+    /** Ends each session as soon as it has no calls in progress, and opens no more. */
+    drain(): void {
       draining = true;
       for (const session of sessions.values()) if (session.calls.size === 0) session.stream.close();
     },
-    get count() {
-      return sessions.size;
-    },
+    /** Returns the number of open sessions. */
+    count: (): number => sessions.size,
   };
 }
