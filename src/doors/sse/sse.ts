@@ -4,7 +4,6 @@
 import { type Identify, Sender } from '../../calls/identify.ts';
 import { OVERLOADED, type Problem } from '../../ground/problem.ts';
 import type { Awaitable } from '../../ground/result.ts';
-import type { JsonObject } from '../../ground/text.ts';
 import { clientInfoOf, clientText, showsWidgets, WIDGETS_SHOWN } from '../../mcp/client.ts';
 import { NO_CAPABILITIES } from '../../mcp/era.ts';
 import { accepted, refusalOfSender, sendReply, unauthorized } from '../../mcp/http-replies.ts';
@@ -84,7 +83,10 @@ export function sseRoutes(
     const sessionId = queryOf(context.request.url).get('sessionId');
     if (!sessionId) return problemResponse(NO_SESSION_ID, requestId);
     if (!sessions.has(sessionId)) return problemResponse(NO_SESSION, requestId);
-    if (!body.ok) return refusalOfBody(body.error, requestId);
+    if (!body.ok) {
+      const { error } = body;
+      return error.code === 'invalid_json' ? refusal(undefined, PARSE_ERROR) : problemResponse(error, requestId);
+    }
     if (!context.acceptsCredentials && carriesApiKey(body.value))
       return problemResponse(refuseInClear(log, context), requestId);
     const message = readMessage(body.value);
@@ -115,11 +117,11 @@ export function sseRoutes(
     }
     if (message.kind !== 'request') return accepted();
     if (mayChange && message.method === 'initialize') {
-      session.capabilities = usedOf(message.params.capabilities);
+      session.capabilities = showsWidgets(message.params.capabilities) ? WIDGETS_SHOWN : NO_CAPABILITIES;
       session.client = clientText(clientInfoOf(message));
     }
     sender.context.clientInfo = { name: session.client };
-    if (!isCall(message)) return reply(session, sender, message);
+    if (!makesCall(message.method)) return reply(session, sender, message);
     const { id } = message;
     if (session.calls.has(id)) return refusal(id, ID_IN_USE);
     const canceller = sessions.beginCall(session, id);
@@ -162,16 +164,8 @@ function createReply(mcp: Mcp, sessions: Sessions, signIn: SignIn | null) {
   };
 }
 
-const isCall = (message: Message): boolean => message.kind === 'request' && makesCall(message.method);
-
-const refusalOfBody = (problem: Problem, requestId: string): Response =>
-  problem.code === 'invalid_json' ? refusal(undefined, PARSE_ERROR) : problemResponse(problem, requestId);
-
 /** Returns the API key in the metadata of a message. Clients may send it with all of them. */
 const keyIn = (message: Message): string | null => ('params' in message ? apiKeyIn(message.params) : null);
-
-/** Returns the capabilities that the session keeps of those declared. */
-const usedOf = (capabilities: unknown): JsonObject => (showsWidgets(capabilities) ? WIDGETS_SHOWN : NO_CAPABILITIES);
 
 const refusal = (id: Id | undefined, error: RpcError) =>
   new Response(errorText(id, error), { status: 400, headers: UNCACHED_JSON_HEADERS });
