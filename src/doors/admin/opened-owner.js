@@ -106,7 +106,6 @@ function ask(opened, { place, act, ...parts }) {
   };
   const asked = question({
     at: `of ${name}`,
-    look: 'inset',
     ...parts,
     close,
     async act() {

@@ -61,7 +61,6 @@ function leave(go) {
   if (!isKeyShown()) return act();
   const leaving = question({
     at: 'of leaving',
-    look: 'inset',
     label: 'Leave the new key?',
     words: 'The new key is shown in this page alone: save it first, or it is lost when you go to sign in.',
     verb: 'Go all the same',

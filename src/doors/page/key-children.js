@@ -44,7 +44,6 @@ export function keyChildren({ id, family, state, change, count }) {
     }
     const ending = question({
       at: `of ${child.id}`,
-      look: 'inset',
       label: `End ${child.name}?`,
       words: html`End ${nameOf(String(child.name))}? Programs that use it are ${setup.refused}.`,
       verb: 'End',

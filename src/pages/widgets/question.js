@@ -44,7 +44,7 @@ function refusalWords({ failure, problem: { code, previousUntil } }) {
  * and buttons. `ends`: it ends a key. `act` resolves with why it failed, or nothing. `close` is called when the person
  * leaves it.
  */
-export function question({ at, look, label, words, choice, verb, doing, ends, act, close }) {
+export function question({ at, label, words, choice, verb, doing, ends, act, close }) {
   const goOn = `go on ${at}`;
   let failure;
   async function go() {
@@ -54,7 +54,7 @@ export function question({ at, look, label, words, choice, verb, doing, ends, ac
   function view() {
     const isBusy = isWorking(goOn);
     const leave = html`<button at="cancel ${at}" aria-describedby=${!failure && 'asked'} onclick=${close}>Cancel</button>`;
-    return html`<div class="${look} stack" at=${at} role="group" aria-label=${label}
+    return html`<div class="inset stack" at=${at} role="group" aria-label=${label}
       onkeydown=${({ key }) => key === 'Escape' && !isBusy && close()}>
       ${failure ? complaint(failure) : html`<p id="asked">${words}</p>`}
       ${choice?.(isBusy)}
@@ -111,7 +111,6 @@ export function askAbout(key, kind, { callTool, done, missed, close }) {
   const replaces = isRotation && rotation?.state === 'until_first_use' && ' The new one that was not used yet ends.';
   return question({
     at: `of ${id}`,
-    look: 'inset',
     label: `${verb} ${name}?`,
     words: html`${verb} ${nameOf(name)}? ${warning}${replaces}${isRotation && key.children > 0 && (key.rules > 0 ? CHILDREN_OF_RULES : CHILDREN)}`,
     choice: isRotation ? choice : undefined,
