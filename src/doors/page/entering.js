@@ -6,19 +6,9 @@ import { busily, nameOf, setup } from '../../pages/widgets/parts.js';
 import { appButton } from './away.js';
 import { typeAgain } from './key-form.js';
 import { dropPart, loadPart } from './operators.js';
-import { askToSignIn, forget, isKeyShown, isOwn, page, post, set, show } from './session.js';
+import { askToSignIn, forget, isKeyShown, isOwn, jsonIn, page, post, set, show } from './session.js';
 
 const TOKEN = /^[\w.~+/=-]+$/;
-
-/** Returns the claims of a JWT. */
-function claimsOf(token) {
-  try {
-    const payload = atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'));
-    return JSON.parse(new TextDecoder().decode(Uint8Array.from(payload, (char) => char.charCodeAt(0))));
-  } catch {
-    return {};
-  }
-}
 
 /** Returns the claim of exactly this name, else the one at a path with dots. */
 const claimIn = (claims, name) =>
@@ -35,7 +25,7 @@ const OWNER_NAMES = /id$/i.test(setup.ownerClaim)
 
 function identityIn(token) {
   const { admin, ownerClaim, scopeClaim } = setup;
-  const claims = claimsOf(token);
+  const claims = jsonIn(token.split('.')[1]) ?? {};
   return {
     token,
     sub: claims.sub,

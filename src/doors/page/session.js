@@ -125,6 +125,16 @@ export async function hashOf(text) {
   return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
+/** Returns the JSON that a part of a token or of a client's id holds in base64url; undefined if it is none. */
+export function jsonIn(part) {
+  try {
+    const bytes = Uint8Array.from(atob(part.replaceAll('-', '+').replaceAll('_', '/')), (char) => char.charCodeAt(0));
+    return JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    return undefined;
+  }
+}
+
 const ownPanels = (list) =>
   keyPanels({
     ...list,

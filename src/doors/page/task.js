@@ -6,7 +6,7 @@ import { html } from '../../pages/widgets/draw.js';
 import { newKey } from '../../pages/widgets/new-key.js';
 import { busily, complaint, nameOf, scopeList, setup, timeOf, workButton } from '../../pages/widgets/parts.js';
 import { GIVES, keyForm } from './key-form.js';
-import { isOwn, page, request, set } from './session.js';
+import { isOwn, jsonIn, page, request, set } from './session.js';
 
 const CONNECTION_DAYS = 90;
 const PROGRAM_DAYS = 30;
@@ -46,15 +46,7 @@ const documentHostOf = (clientId) =>
   clientId?.startsWith('https://') && URL.canParse(clientId) && new URL(clientId).host;
 
 /** Returns the name of a registered client, which its id contains. The server checks the id. */
-function nameIn(clientId) {
-  try {
-    const [text] = clientId.split('.');
-    const bytes = Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (byte) => byte.charCodeAt(0));
-    return JSON.parse(new TextDecoder().decode(bytes))[0];
-  } catch {
-    return undefined;
-  }
-}
+const nameIn = (clientId) => jsonIn(clientId?.split('.')[0])?.[0];
 
 /** Returns the words about the task for somebody who must sign in first. */
 export function waitingWords(task) {
