@@ -13,7 +13,7 @@ import type { ServerAddress } from '../../ground/server-address.ts';
 import { keysPageUrl } from '../../ground/urls.ts';
 import { documentOf, withSetup } from '../../pages/document.ts';
 import { refusedWithin } from '../../pages/widgets/index.ts';
-import { createFindSignIn, type FindSignIn } from '../../users/discovery.ts';
+import { createFindSignIn } from '../../users/discovery.ts';
 import type { Log } from '../../watch/log.ts';
 import { PAGE_HEADERS } from '../../web/headers.ts';
 import type { Handler } from '../../web/router.ts';
@@ -66,9 +66,9 @@ export function partRoute(part: () => Promise<Fragment>): Handler {
 
 export function keysPageRoute(options: KeysPageOptions): Handler {
   const { config, address, env, runScript, part: loadPart, clock, log } = options;
-  const signIn = config.keysPage?.signIn;
-  // Without it people sign in with a link, or paste a token.
-  const findSignIn = signIn ? createFindSignIn(signIn.issuer, clock, log) : null;
+  const signIn = config.keysPage?.signIn ?? null; // without it people sign in with a link, or paste a token
+  const resource = config.jwtAudience ?? address.url; // a token's audience doesn't depend on the name in the request
+  const findIssuer = signIn && issuerFinder(signIn, resource, clock, log);
   const mints = shownMintingCommand(config, { env, publicUrl: address.url, runScript });
   const load = once(async () => {
     const { names = [] } = (await loadPart?.()) ?? {};
@@ -79,7 +79,7 @@ export function keysPageRoute(options: KeysPageOptions): Handler {
   let last = { html: '', page: new Blob() };
   return async ({ acceptsCredentials, publicUrl }) => {
     const { document, policy } = await load();
-    const issuer = findSignIn && (await pageIssuer(config, address, findSignIn));
+    const issuer = findIssuer && (await findIssuer());
     const part = loadPart && `${publicUrl}/keys/operators.js`;
     const html = withSetup(document, { ...setupOf(options, mints, publicUrl, issuer, acceptsCredentials), part });
     if (html !== last.html) last = { html, page: new Blob([html]) }; // all responses share the Blob
@@ -125,15 +125,13 @@ function setupOf(
   };
 }
 
-type Issuer = Awaited<ReturnType<typeof pageIssuer>> | null;
+type Issuer = Awaited<ReturnType<ReturnType<typeof issuerFinder>>> | null;
 
-/** Returns where people sign in, named by the issuer's host. Its `endpoints` are null while it is out of reach. */
-async function pageIssuer(config: Config, address: ServerAddress, findSignIn: FindSignIn) {
-  const signIn = config.keysPage?.signIn ?? null;
-  if (signIn === null) return null;
-  const { issuer, clientId, scope } = signIn;
-  const resource = config.jwtAudience ?? address.url; // a token's audience doesn't depend on the name in the request
-  return { name: new URL(issuer).host, issuer, clientId, scope, resource, endpoints: await findSignIn() };
+/** Creates what finds where people sign in, named by the issuer's host. Its `endpoints` are null while it is out of reach. */
+function issuerFinder(signIn: { readonly issuer: string }, resource: string, clock: Clock, log: Log) {
+  const findSignIn = createFindSignIn(signIn.issuer, clock, log);
+  const name = new URL(signIn.issuer).host;
+  return async () => ({ ...signIn, name, resource, endpoints: await findSignIn() });
 }
 
 /** Returns the token endpoint as a CSP source. */

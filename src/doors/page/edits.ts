@@ -67,10 +67,8 @@ const editOf = ({ name, scopes, expiresInDays: days }: AskedEdit, nowMs: number)
   expiresAtMs: days === undefined ? undefined : Math.round(nowMs + days * MS_PER_DAY),
 });
 
-const isSo = (
-  key: ListedKey,
-  { name = key.name, scopes = key.scopes, expiresAtMs = key.expiresAtMs ?? undefined }: OwnEdit,
-) => name === key.name && hasSameScopes(scopes, key.scopes) && expiresAtMs === (key.expiresAtMs ?? undefined);
+const isSo = (key: ListedKey, { name = key.name, scopes = key.scopes, expiresAtMs }: OwnEdit) =>
+  name === key.name && hasSameScopes(scopes, key.scopes) && (expiresAtMs ?? key.expiresAtMs) === key.expiresAtMs;
 
 const MORE =
   'A key gets neither more scopes nor a later end here: rotate it with another expiry, make a new key, or ask an admin';
@@ -78,16 +76,15 @@ const MORE =
 /** Returns why the key may not be changed like this; null: it may. */
 function refusalOf(key: ListedKey, { scopes = [], expiresAtMs }: OwnEdit, nowMs: number): Problem | null {
   if (!key.active || hasEnded(key.expiresAtMs, nowMs)) return { code: 'key_not_active' };
-  if (!scopes.every((scope) => key.scopes.includes(scope))) {
-    return {
-      code: 'invalid_input',
-      detail: MORE,
-      issues: [{ path: 'scopes', message: 'Expected scopes that it has' }],
-    };
-  }
+  if (!scopes.every((scope) => key.scopes.includes(scope))) return tooMuch('scopes', 'Expected scopes that it has');
   if (expiresAtMs !== undefined && key.expiresAtMs !== null && expiresAtMs > key.expiresAtMs) {
-    const message = 'Expected an earlier end than it has';
-    return { code: 'invalid_input', detail: MORE, issues: [{ path: 'expiresInDays', message }] };
+    return tooMuch('expiresInDays', 'Expected an earlier end than it has');
   }
   return null;
 }
+
+const tooMuch = (path: string, message: string): Problem => ({
+  code: 'invalid_input',
+  detail: MORE,
+  issues: [{ path, message }],
+});

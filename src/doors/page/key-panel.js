@@ -92,8 +92,6 @@ async function save(panels, id, edit, fields) {
   await readHistory(panels, id);
 }
 
-const leave = (panels, id, ...places) => change(panels, id, { edit: null, failure: undefined }, ...places);
-
 const editsOf = ({ edits }, key) => Object.keys(edits).filter((edit) => edits[edit].isOffered?.(key) ?? true);
 
 function editButton(panels, key, edit) {
@@ -122,7 +120,7 @@ function formOf(panels, key, edit, { read, words, fields }) {
     if (typeof wanted === 'string') change(panels, id, { failure: wanted }, first(key));
     else void busily(`save ${id}`, () => save(panels, id, edit, wanted));
   };
-  const cancel = () => leave(panels, id, `${edit} ${id}`);
+  const cancel = () => change(panels, id, { edit: null, failure: undefined }, `${edit} ${id}`);
   const { failure } = stateOf(panels, id);
   return html`<form class=${edit === 'name' ? 'line' : 'inset stack'} at="edit ${id}" aria-label=${label}
     onsubmit=${send} onkeydown=${({ key: pressed }) => pressed === 'Escape' && cancel()}>

@@ -14,25 +14,22 @@ const SCOPES_SHOWN = 20;
 const LOOK_MS = 3000; // programs poll every five seconds
 const LOOKS_MAX = 6;
 
-/** Returns who gets a connection's key, in the words of the page /authorize. */
-const clientOf = ({ connect }) => receiverOf(new URLSearchParams(connect)).place;
-
-/** Describes the client: `place` for the heading, `says` below it, `name` for the key. */
+/**
+ * Describes who gets a connection's key, in the words of the page /authorize: `place` for the heading, `says` below it,
+ * `name` for the key.
+ */
 function receiverOf(asked) {
-  const redirectUri = asked.get('redirect_uri');
+  const [redirectUri, clientId] = [asked.get('redirect_uri'), asked.get('client_id')];
   if (!URL.canParse(redirectUri)) return { place: 'an unknown client', says: false, name: 'an unknown client' };
   const { protocol, host } = new URL(redirectUri);
-  const [document, name] = [documentHostOf(asked.get('client_id')), nameIn(asked.get('client_id'))];
+  const [document, name] = [documentHostOf(clientId), nameIn(clientId)];
   const saysItIs = document && html`It says that it is <bdi>${document}</bdi>, which nobody can prove.`;
   if (protocol === 'https:') {
-    const isListed = setup.clients !== null && new RegExp(setup.clients).test(asked.get('client_id'));
+    const isListed = setup.clients !== null && new RegExp(setup.clients).test(clientId);
     return { place: host, says: isListed ? html`Identified by <bdi>${document}</bdi>.` : saysItIs, name: host };
   }
   const kind = protocol === 'http:' ? 'a program on this computer' : 'an app on this computer';
-  if (document) {
-    const says = saysItIs;
-    return { place: kind, says, name: `${document}, on this computer` };
-  }
+  if (document) return { place: kind, says: saysItIs, name: `${document}, on this computer` };
   if (protocol !== 'http:') {
     const place = host === '' ? protocol : `${protocol}//${host}`;
     return { place, says: false, name: place };
@@ -51,7 +48,7 @@ const nameIn = (clientId) => jsonIn(clientId?.split('.')[0])?.[0];
 /** Returns the words about the task for somebody who must sign in first. */
 export function waitingWords(task) {
   if (isOwn(task)) return '';
-  const who = task.connect === undefined ? 'a program' : clientOf(task);
+  const who = task.connect === undefined ? 'a program' : receiverOf(new URLSearchParams(task.connect)).place;
   return html`Sign in to decide whether <bdi>${who}</bdi> gets the key that it waits for.`;
 }
 
