@@ -89,9 +89,9 @@ function take(list, { output, failure, status }) {
     const isKept = ({ id }) => cursor !== null && (list.secrets.has(id) || list.opened.has(id));
     const keys = withKeys(list.keys.filter(isKept), output);
     Object.assign(list, { keys, plan, cursor, instead: '' });
-    for (const id of list.secrets.keys()) if (!isListed(list, id)) forgetSecret(list, id);
+    for (const id of list.secrets.keys()) if (keyOf(list, id) === undefined) forgetSecret(list, id);
     for (const id of list.opened) {
-      const key = list.keys.find((listed) => listed.id === id);
+      const key = keyOf(list, id);
       if (key) list.own?.readAgain(key);
       else toggle(list, id);
     }
@@ -112,7 +112,7 @@ function fullWords({ plan, keys }) {
   return `${inWords(keys.length)} of ${countWords(plan.keysMax)}`;
 }
 
-const isListed = ({ keys }, wanted) => keys.some(({ id }) => id === wanted);
+const keyOf = ({ keys }, wanted) => keys.find(({ id }) => id === wanted);
 
 function forgetSecret({ secrets }, id) {
   secrets.get(id)?.close();
@@ -166,16 +166,15 @@ function toggle(list, id) {
   if (opened.delete(id)) own?.close(id);
   else {
     opened.add(id);
-    const key = list.keys.find((listed) => listed.id === id);
+    const key = keyOf(list, id);
     if (key) own?.open(key);
   }
   redraw();
   if (!opened.has(id)) focusOn(`details ${id}`);
 }
 
-/** Replaces a shown key with a newer version from a tool. */
 function replace(list, id, item, status = 'API key changed') {
-  const key = list.keys.find((listed) => listed.id === id);
+  const key = keyOf(list, id);
   if (key) Object.assign(key, ...readKey(item));
   const { search, only } = list;
   Object.assign(list, { status, said: '', replaced: { id, search, only } });
@@ -184,7 +183,7 @@ function replace(list, id, item, status = 'API key changed') {
 
 /** Notes how many good keys a key has made. */
 function count(list, id, children) {
-  const key = list.keys.find((listed) => listed.id === id);
+  const key = keyOf(list, id);
   if (key) key.children = children;
 }
 
@@ -216,7 +215,7 @@ const UNLISTED = 'Not found yet, as not all keys could be listed. Try again.';
  * row again.
  */
 function show(list, id, more = '') {
-  const { name, state } = list.keys.find((listed) => listed.id === id);
+  const { name, state } = keyOf(list, id);
   list.said = `It is “\u2068${name}\u2069”, ${STATES[state][0].toLowerCase()}. ${more}`; // a name is isolated, as in nameOf
   if (!list.opened.has(id)) toggle(list, id);
   else redraw();
@@ -277,7 +276,7 @@ function askIn(list, key, kind) {
       if (list.loading !== null) void load(list, list.status); // that response may be stale
     },
     missed(failure) {
-      if (!isListed(list, id)) list.status = complaint(failure);
+      if (keyOf(list, id) === undefined) list.status = complaint(failure);
     },
     close() {
       questions.delete(id);
@@ -294,7 +293,7 @@ function askIn(list, key, kind) {
 function finish(list, id, kind, output) {
   const hadFocus = find(`row ${id}`)?.contains(document.activeElement) === true;
   const order = shownOf(list).map((key) => key.id);
-  const key = list.keys.find((listed) => listed.id === id);
+  const key = keyOf(list, id);
   list.questions.delete(id);
   list.status = typeof output.message === 'string' ? output.message : `API key ${kind}d`;
   list.said = ''; // it may have named the key's state
