@@ -45,7 +45,7 @@ export const HEAD = inlineAssets(
   PARTS,
 );
 
-export interface DocumentOptions {
+interface DocumentOptions {
   readonly title: string;
   /** The script that the document runs. */
   readonly script: string;

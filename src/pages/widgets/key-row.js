@@ -76,7 +76,6 @@ const panelOf = (
 const closer = ({ id, name }, toggle) =>
   html`<button at="close ${id}" aria-label="Close ${name}" onclick=${toggle}>Close</button>`;
 
-/** Draws when the key was created, ends, and was last used. */
 function timesOf({ state, createdAt, expiresAt, lastUsedAt }) {
   const when = (look, words, atMs) =>
     html`<span class=${look}>${words}${atMs !== null && html` ${timeOf(atMs)}`}</span>`;
@@ -136,10 +135,8 @@ export function spanWords(span) {
 /** Returns words like `5,000 a day` for a quota or a limit. */
 export const amountWords = ({ requests, period, window }) => `${inWords(requests)} ${spanWords(period ?? window)}`;
 
-/** Draws how many keys it has made for programs, if any. */
 const childrenWords = (count) => count > 0 && html`<span>${countWords(count)} for its programs</span>`;
 
-/** Draws what is left of a quota, where that is known. */
 const leftWords = (quota) =>
   quota.remaining === 0 ? [', used up', anew(quota)] : quota.remaining !== null && `, ${inWords(quota.remaining)} left`;
 
@@ -222,7 +219,6 @@ export function readKey(item) {
   return [{ ...read, text, state: stateOf(read, Date.now()), drawn: null }];
 }
 
-/** Returns the state of a key. */
 export function stateOf({ active, expiresAt }, nowMs) {
   if (!active) return 'revoked';
   if (expiresAt === null || expiresAt - nowMs > SOON_MS) return 'active';

@@ -6,13 +6,8 @@ import { escaped, inlinePolicy, pagePolicy } from '../../ground/html.ts';
 import { documentOf, withSetup } from '../document.ts';
 import { createWidgets } from './index.ts';
 
-export interface Preview {
-  readonly html: string;
-  readonly policy: string;
-}
-
-/** Creates the page with the server's widgets, and links to the widgets of the tools in `links`. */
-export async function createPreview(lagMaxMs: number, links: readonly string[]): Promise<Preview> {
+/** Creates the page with the server's widgets and its policy. It links to the widgets of the tools in `links`. */
+export async function createPreview(lagMaxMs: number, links: readonly string[]) {
   const contents = await Promise.all(
     createWidgets(lagMaxMs).map(async ({ name, read }) => ({ name, ...(await read()) })),
   );
@@ -39,7 +34,7 @@ const AS_CHAT_APPS = [
  * Creates the page of one tool's widget. Its calls return the samples of `tools`. Only for development: the policy lets
  * all inline scripts run.
  */
-export function createToolPreview({ name, sample }: Tool, text: string, tools: readonly Tool[]): Preview {
+export function createToolPreview({ name, sample }: Tool, text: string, tools: readonly Tool[]) {
   const said = sample === undefined ? 'has no sample: give the tool one, and the widget shows it.' : 'with its sample.';
   const html = pageOf(`The widget of ${escaped(name)} ${said}`, markup(name, text));
   const results = tools.flatMap((tool) => (tool.sample === undefined ? [] : [[tool.name, sampleResult(tool)]]));
