@@ -4,7 +4,15 @@ import * as v from 'valibot';
 import type { InvalidInput } from '../ground/problem.ts';
 import { ok, type Result } from '../ground/result.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
-import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf, type Schema } from './schema.ts';
+import {
+  entriesOf,
+  inputParserOf,
+  type JsonSchema,
+  jsonSchemaOf,
+  type ObjectSchema,
+  parserOf,
+  type Schema,
+} from './schema.ts';
 
 export interface InputRequest {
   readonly method: 'elicitation/create';
@@ -23,13 +31,10 @@ interface Read<A> {
   readonly response: unknown;
 }
 
-interface Accepted<T> {
-  readonly action: 'accept';
-  readonly content: T;
-}
-
 /** What the person did with a form. */
-export type FormAnswer<T> = Accepted<T> | { readonly action: 'decline' | 'cancel' };
+export type FormAnswer<T> =
+  | { readonly action: 'accept'; readonly content: T }
+  | { readonly action: 'decline' | 'cancel' };
 
 const readAction = parserOf(
   v.object({ action: v.picklist(['accept', 'decline', 'cancel']), content: v.optional(v.unknown(), {}) }),
@@ -42,7 +47,7 @@ const readAction = parserOf(
  * again; unknown fields are ignored (2026-07-28, basic/patterns/mrtr).
  */
 export function form<S extends ObjectSchema>(schema: S): (message: string) => Question<FormAnswer<v.InferOutput<S>>> {
-  const literal = Object.entries(fieldsOf(schema)).find(([, field]) => isLiteral(field));
+  const literal = Object.entries(entriesOf(schema)).find(([, field]) => isLiteral(field));
   if (literal !== undefined) throw otherType(literal[0]);
   const requestedSchema = flatSchemaOf(jsonSchemaOf('form', schema));
   const parse = inputParserOf(schema);
@@ -56,15 +61,13 @@ export function form<S extends ObjectSchema>(schema: S): (message: string) => Qu
     const asked = isObject(content) ? fieldsNamed(names, content) : content;
     if (isObject(asked) && required.some((name) => !(name in asked))) return ok('incomplete');
     const parsed = parse(asked);
-    return parsed.ok ? ok({ answer: acceptedAnswer(parsed.value), response: { action, content: asked } }) : parsed;
+    return parsed.ok ? ok({ answer: { action, content: parsed.value }, response: { action, content: asked } }) : parsed;
   }
   return (message) => {
     if (typeof message !== 'string') throw new Error(`form: expected the question as a text, got ${typeof message}`);
     return { request: { method: 'elicitation/create', params: { mode: 'form', message, requestedSchema } }, read };
   };
 }
-
-const acceptedAnswer = <T>(content: T): Accepted<T> => ({ action: 'accept', content });
 
 /** Keywords that forms may have (2026-07-28, client/elicitation, "Requested Schema"), by type. */
 const SHOWN = ['type', 'title', 'description', 'default'];
@@ -81,9 +84,6 @@ const FORMATS: readonly unknown[] = ['email', 'uri', 'date', 'date-time'];
 function fieldsNamed(names: readonly string[], content: JsonObject): JsonObject {
   return Object.fromEntries(names.filter((name) => Object.hasOwn(content, name)).map((name) => [name, content[name]]));
 }
-
-const fieldsOf = (schema: Schema): Readonly<Record<string, Schema>> =>
-  'entries' in schema ? (schema.entries as Record<string, Schema>) : {};
 
 /** Returns whether a field has one value: a form leaves nothing to decide. */
 const isLiteral = (field: Schema): boolean =>

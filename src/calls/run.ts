@@ -30,25 +30,13 @@ export interface AbortSource {
  */
 export type Run = (operation: Operation, input: unknown, call: Call, canceller?: AbortSource) => Awaitable<ToolResult>;
 
-interface Options {
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly recheck: Recheck;
-}
-
-export interface Runner {
-  readonly run: Run;
-  /** Returns the name of the tool or prompt that ran last. */
-  lastCalled(): string | undefined;
-}
-
 /**
  * Creates the runner. It logs a bug in a tool and turns it into `internal`: that fails one call, not its batch or
  * stream, and counts against the rate limit like any response. The request stays in progress until the call is done or
  * out of time, even if the response was sent before (202, or an event stream).
  */
-export function createRun({ clock, log, recheck }: Options): Runner {
-  let lastCalled: string | undefined;
+export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; recheck: Recheck }) {
+  let lastCalled: string | undefined; // the tool or prompt that ran last
 
   function logRefusal(problem: Problem, { kind, name }: Operation, call: Call): void {
     const { requestId, traceId } = call.caller;

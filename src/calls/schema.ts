@@ -102,7 +102,8 @@ export function inputParserOf<S extends Schema>(schema: S): Parse<S> {
   };
 }
 
-const entriesOf = (schema: Schema): Readonly<Record<string, Schema>> =>
+/** Returns the schemas of an object's fields; none of another schema. */
+export const entriesOf = (schema: Schema): Readonly<Record<string, Schema>> =>
   'entries' in schema ? (schema.entries as Record<string, Schema>) : {};
 
 const fieldsOf = (schema: Schema): readonly string[] => Object.keys(entriesOf(schema));
