@@ -81,11 +81,7 @@ const FORMS: JsonObject = { elicitation: { form: {} } };
 /** How long a person may take to respond. */
 const STATE_TTL_MS = 10 * 60 * 1000;
 
-export interface RequestStates {
-  /** Signs responses into a state. `subject` identifies the call; the state opens for no other. */
-  seal(subject: string, responses: JsonObject): Promise<string>;
-  open(subject: string, state: string): Promise<Result<JsonObject, Problem>>;
-}
+export type RequestStates = ReturnType<typeof createRequestStates>;
 
 interface Payload {
   readonly expiresAtMs: number;
@@ -94,14 +90,15 @@ interface Payload {
 
 const INVALID_STATE = err({ code: 'invalid_state' } as const);
 
-export function createRequestStates(signing: Signing, clock: Clock): RequestStates {
+export function createRequestStates(signing: Signing, clock: Clock) {
   const signedText = createSignedText(signing, 'MCP requestState');
   return {
-    seal(subject, responses) {
+    /** Signs responses into a state. `subject` identifies the call; the state opens for no other. */
+    seal(subject: string, responses: JsonObject): Promise<string> {
       const content: Payload = { expiresAtMs: clock.nowMs() + STATE_TTL_MS, responses };
       return signedText.sign(JSON.stringify(content), subject);
     },
-    async open(subject, state) {
+    async open(subject: string, state: string): Promise<Result<JsonObject, Problem>> {
       const text = await signedText.read(state, subject);
       if (text === null) return INVALID_STATE;
       const { expiresAtMs, responses } = JSON.parse(text) as Payload; // signed, so it has the shape that `seal` wrote

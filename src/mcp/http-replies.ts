@@ -12,18 +12,12 @@ import type { RequestMessage } from './message.ts';
 import { deniedText } from './results.ts';
 import type { Peer, Reply } from './server.ts';
 
-export interface HttpReplies {
-  /** Creates a response with the text. Returns null if there is no room for it. */
-  write(context: RequestContext, text: string, status?: number, limits?: RateLimitStates): Response | null;
-  /** Creates a 400 with the text of a JSON-RPC error. */
-  refusal(context: RequestContext, text: string): Response;
-  /** Creates the response to a POST of a single request. */
-  respond(reply: Reply, request: RequestMessage, peer: Peer): Response;
-}
+export type HttpReplies = ReturnType<typeof createHttpReplies>;
 
-export function createHttpReplies(streams: Streams): HttpReplies {
+export function createHttpReplies(streams: Streams) {
   const headersFor = createResponseHeaders(UNCACHED_JSON_HEADERS);
 
+  /** Creates a response with the text. Returns null if there is no room for it. */
   function write(context: RequestContext, text: string, status = 200, limits: RateLimitStates = []): Response | null {
     return status === 200 && !acceptsJson(context)
       ? streams.text(context, eventText('message', text), { headers: EVENT_STREAM_HEADERS })
@@ -32,8 +26,12 @@ export function createHttpReplies(streams: Streams): HttpReplies {
 
   return {
     write,
-    refusal: (context, text) => write(context, text, 400) ?? problemResponse(OVERLOADED, context.requestId),
-    respond({ text, status, call, challenge }, request, { era, sender: { context } }) {
+    /** Creates a 400 with the text of a JSON-RPC error. */
+    refusal: (context: RequestContext, text: string): Response =>
+      write(context, text, 400) ?? problemResponse(OVERLOADED, context.requestId),
+    /** Creates the response to a POST of a single request. */
+    respond({ text, status, call, challenge }: Reply, request: RequestMessage, { era, sender }: Peer): Response {
+      const { context } = sender;
       const limits = call?.response.limits;
       if (challenge) return problemResponse(challenge.problem, context.requestId, challenge.header, limits);
       return (

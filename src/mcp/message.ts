@@ -125,9 +125,6 @@ export const resultText = (id: Id, fields: string): string =>
 /** Returns the text of an error. It has no id if none could be read, because MCP's schema allows no `null`. */
 export const errorText = (id: Id | undefined, error: RpcError): string => JSON.stringify({ jsonrpc: '2.0', id, error });
 
-const notificationText = (method: string, params: JsonObject): string =>
-  JSON.stringify({ jsonrpc: '2.0', method, params });
-
 type ProgressToken = string | number;
 
 /**
@@ -158,13 +155,8 @@ export function progressReporter(token: ProgressToken, send: (message: string) =
     report(progress: number, total?: number, message?: string): void {
       if (!Number.isFinite(progress) || progress <= last) return;
       last = progress;
-      send(
-        notificationText('notifications/progress', {
-          progressToken: token,
-          progress,
-          ...progressFields(total, message),
-        }),
-      );
+      const params = { progressToken: token, progress, ...progressFields(total, message) };
+      send(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/progress', params }));
     },
     stop(): void {
       last = Number.POSITIVE_INFINITY;

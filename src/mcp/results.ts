@@ -112,20 +112,8 @@ function hintOf(problem: Problem): string | null {
   return hints.length === 0 ? null : hints.join('. ');
 }
 
-interface CallOfMessage {
-  readonly id: Id;
-  readonly era: Era;
-  readonly operation: Operation;
-  readonly requestId: string;
-}
-
-interface CallResult {
-  readonly text: string;
-  readonly errorCode?: number;
-  readonly isError: boolean;
-}
-
-export function callResultText({ id, era, operation, requestId }: CallOfMessage, result: ToolResult): CallResult {
+/** Returns the text of the reply to a call, and whether that is an error of JSON-RPC or of the tool. */
+export function callResultText(id: Id, era: Era, operation: Operation, result: ToolResult, requestId: string) {
   const problemError = operation.kind === 'tool' ? rpcErrorOf : promptError;
   const error = result.ok ? undefined : problemError(result.error, requestId);
   if (error !== undefined) return { text: errorText(id, error), errorCode: error.code, isError: false };

@@ -99,7 +99,7 @@ export function createMcp({ offered, listsAll, requestStates, run, log }: McpOpt
     const result = begin === undefined ? holdingOpen(sender.context, operation.timeoutMs, running) : running;
     function reply(ended: ToolResult): Reply {
       progress?.stop();
-      const written = callResultText({ id: request.id, era, operation, requestId: call.requestId }, ended);
+      const written = callResultText(request.id, era, operation, ended, call.requestId);
       const challenge = ended.ok ? undefined : challengeOf(ended.error, call.response, peer, isChallenged);
       return challenge === undefined ? { ...written, call } : { ...written, call, challenge };
     }

@@ -49,18 +49,10 @@ interface McpRouteOptions {
   readonly log: Log;
 }
 
-export function mcpRoute({
-  mcp,
-  checksKey,
-  recheck,
-  streams,
-  identify,
-  signIn,
-  eager,
-  log,
-}: McpRouteOptions): BodyHandler {
+export function mcpRoute(options: McpRouteOptions): BodyHandler {
+  const { mcp, checksKey, recheck, streams, identify, signIn, eager, log } = options;
   const replies = createHttpReplies(streams);
-  const batch = createBatch({ mcp, recheck, replies });
+  const batch = createBatch(mcp, recheck, replies);
   const single = createSingle({ mcp, checksKey, streams, replies, signIn });
 
   /** Refuses senders who must first get another credential, whatever they posted. Synchronous in the usual case. */
@@ -115,14 +107,8 @@ interface SingleOptions extends Pick<McpRouteOptions, 'mcp' | 'checksKey' | 'str
 function createSingle({ mcp, checksKey, streams, replies, signIn }: SingleOptions) {
   function single(sender: Sender, { request, era, capabilities }: IncomingRequest): Awaitable<Response> {
     const { context } = sender;
-    const isModern = era === 'modern';
-    const peer: Peer = {
-      sender,
-      era,
-      capabilities,
-      signIn,
-      canceller: isModern ? context.request : undefined,
-    };
+    const canceller = era === 'modern' ? context.request : undefined;
+    const peer: Peer = { sender, era, capabilities, signIn, canceller };
     if (isStreamed(request, context)) return streamed(request, peer);
     return chain(mcp(request, peer), (reply) => {
       if (reply.call !== undefined || !checksKey(request)) return replies.respond(reply, request, peer);
@@ -181,12 +167,6 @@ function acceptsEvents({ headers }: RequestContext): boolean {
 // Runs a batch of JSON-RPC messages (2025-03-26 and before), one after the other. All replies leave together at the
 // end.
 
-interface BatchOptions {
-  readonly mcp: Mcp;
-  readonly recheck: Recheck;
-  readonly replies: HttpReplies;
-}
-
 interface BatchReply {
   readonly text: string;
   /** The call that the message made; `denied` returns the text that replaces its reply if it is refused. */
@@ -197,7 +177,7 @@ interface BatchReply {
 /** Once the replies have this many characters, the batch's other requests are refused without running. */
 const BATCH_CHARS_MAX = 1024 * 1024;
 
-function createBatch({ mcp, recheck, replies }: BatchOptions) {
+function createBatch(mcp: Mcp, recheck: Recheck, replies: HttpReplies) {
   /** Runs the messages one after the other, because a hundred large replies at once could exhaust the memory. */
   async function run(sender: Sender, messages: readonly Message[]): Promise<BatchReply[]> {
     const peer: Peer = { sender, era: 'legacy', capabilities: NO_CAPABILITIES, signIn: null };
@@ -207,8 +187,8 @@ function createBatch({ mcp, recheck, replies }: BatchOptions) {
       if (message.kind === 'invalid') answers.push({ text: errorText(message.id, message.error) });
       if (message.kind !== 'request') continue;
       const denied = (problem: Problem) => deniedText(message, 'legacy', problem);
-      const { text, call } =
-        chars < BATCH_CHARS_MAX ? await mcp(message, peer) : { text: denied(OVERLOADED), call: undefined };
+      const { text, call }: BatchReply =
+        chars < BATCH_CHARS_MAX ? await mcp(message, peer) : { text: denied(OVERLOADED) };
       chars += text.length;
       answers.push({ text, call, denied });
     }
