@@ -21,11 +21,7 @@ export interface Observer {
   readonly mcp?: (transport: Transport, mcp: Mcp) => Mcp;
 }
 
-export interface Observed {
-  readonly request: ObserveRequest | undefined;
-  readonly run: (transport: Transport, run: Run) => Run;
-  readonly mcp: (transport: Transport, mcp: Mcp) => Mcp;
-}
+export type Observed = Required<Observer>;
 
 /** Returns all observers as one. What nobody watches is returned as it is. */
 export function observing(observers: readonly Observer[]): Observed {

@@ -102,20 +102,11 @@ function demandOf({ url, headers }: Request): string {
   return start === -1 && header === null ? '' : `${start === -1 ? '' : url.slice(start)}\n${header ?? ''}`;
 }
 
-interface Demands {
-  readonly scopes: readonly string[];
-  readonly resources: readonly string[];
-  /** The units to spend; one if the request's are invalid. */
-  readonly cost: number;
-  /** What is wrong with the request; null if nothing is. */
-  readonly mistake: Problem | null;
-}
-
 /**
  * Parses what the request demands. Query and header only add demands, and so does each further resource: whatever a
  * client added to the query admits no key that is bound to another server.
  */
-function demandsIn(demand: string): Demands {
+function demandsIn(demand: string) {
   const [query = '', header = ''] = demand.split('\n');
   const parameters = ownParameters(queryOf(query));
   const named = parameters.getAll('scope').map(splitScopes);
@@ -127,6 +118,7 @@ function demandsIn(demand: string): Demands {
     scopes: [...scopes],
     resources: parameters.getAll('resource'),
     cost: cost ?? 1,
+    /** What is wrong with the request; null if nothing is. */
     mistake: isScopeEmpty ? EMPTY_SCOPE : cost === null ? WRONG_COST : null,
   };
 }

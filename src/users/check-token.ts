@@ -35,12 +35,9 @@ export interface CheckedToken {
   readonly expiresAtMs: number;
 }
 
-/** Checks a token. Throws an IssuerOutage. */
-export type CheckToken = (token: string) => Promise<Result<CheckedToken, Problem>>;
-
-export function createTokenCheck(checkOptions: TokenCheckOptions): CheckToken {
-  const { keys: verificationKeys, issuer, audiences, claims, clock } = checkOptions;
-  return async (token) => {
+/** Creates the check of a token, which throws an IssuerOutage. */
+export function createTokenCheck({ keys: verificationKeys, issuer, audiences, claims, clock }: TokenCheckOptions) {
+  return async (token: string): Promise<Result<CheckedToken, Problem>> => {
     // What no key could verify, and no user's token, must cause no fetch.
     const fault = unverifiedFault(token, verificationKeys.algorithms);
     if (fault !== null) return err({ code: 'invalid_token', reason: fault });
