@@ -258,8 +258,8 @@ export const newKeyFields = {
   key: v.optional(v.pipe(v.string(), v.description('The API key itself. It is shown here and never again.'))),
   name: v.string(),
   scopes: v.array(v.string()),
-  expiresAt: v.pipe(v.nullable(epochMs), v.description('Milliseconds since the Unix epoch, or null: never.')),
-  resource: v.pipe(v.nullable(v.string()), v.description('The one server that the key is good for, or null: all.')),
+  expiresAt: listedKeyFields.expiresAt,
+  resource: listedKeyFields.resource,
   warning: v.string(),
 };
 

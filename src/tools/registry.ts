@@ -12,15 +12,6 @@ import { RESERVED_NAMES } from './server-tools.ts';
 /** The names of tools and prompts, by tool file. */
 export type CustomNames = ReadonlyMap<string, readonly string[]>;
 
-export interface Registry {
-  readonly tools: ReadonlyMap<string, Tool>;
-  readonly prompts: ReadonlyMap<string, Prompt>;
-  readonly resources: readonly Resource[];
-  /** The scopes that tools and prompts demand of keys. */
-  readonly keyScopes: readonly string[];
-  readonly custom: CustomNames;
-}
-
 interface FromFile<T> {
   readonly file: string;
   readonly item: T;
@@ -29,7 +20,7 @@ interface FromFile<T> {
 /**
  * Registers everything, in the order of the files. Throws an Error for the operator that names the file with the fault.
  */
-export function register(deps: ToolDeps, files: readonly ToolFile[]): Registry {
+export function register(deps: ToolDeps, files: readonly ToolFile[]) {
   const all = files.flatMap(resourcesOf);
   const resources = byName('uri of a resource', all, ({ uri }) => uri);
   const tools = files.flatMap(({ file, make }) => definedBy<Tool>('tool', file, () => make(deps)));
@@ -39,14 +30,16 @@ export function register(deps: ToolDeps, files: readonly ToolFile[]): Registry {
   );
   const operations = [...tools, ...prompts];
   for (const item of operations) checkScopes(item, deps);
-  const custom = Map.groupBy(operations, ({ file }) => file);
-  custom.delete(SERVER_FILE);
+  const byFile = Map.groupBy(operations, ({ file }) => file);
+  byFile.delete(SERVER_FILE);
+  const custom: CustomNames = new Map([...byFile].map(([file, all]) => [file, all.map(({ item }) => item.name)]));
   return {
     tools: byName('tool name', tools, ({ name }) => name),
     prompts: byName('prompt name', prompts, ({ name }) => name),
     resources: [...resources.values()],
+    /** The scopes that tools and prompts demand of keys. */
     keyScopes: [...new Set(operations.flatMap(({ item }) => item.requiredScopes))].sort(),
-    custom: new Map([...custom].map(([file, all]) => [file, all.map(({ item }) => item.name)])),
+    custom,
   };
 }
 

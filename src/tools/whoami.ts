@@ -2,13 +2,14 @@
 // people can see why another call was refused, or that a new key works.
 
 import * as v from 'valibot';
-import { count, epochMs } from '../calls/schema.ts';
+import { count } from '../calls/schema.ts';
 import { defineTool } from '../calls/tool.ts';
 import type { LimitName, RateLimitState } from '../ground/rate-limit.ts';
 import { ok } from '../ground/result.ts';
 import { MS_PER_DAY } from '../ground/runtime.ts';
 import { countedKeyId } from '../keys/record.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
+import { listedKeyFields } from './key-fields.ts';
 
 const limitLeft = v.nullable(
   v.strictObject({ requests: count, windowSeconds: count, remaining: count, resetSeconds: count }),
@@ -54,7 +55,7 @@ export const whoami = ({ guards, keys }: ToolDeps) =>
         v.pipe(v.string(), v.description('The key that has made this one, whose limits it shares.')),
       ),
       scopes: v.array(v.string()),
-      expiresAt: v.pipe(v.nullable(epochMs), v.description('Milliseconds since the Unix epoch, or null: never.')),
+      expiresAt: listedKeyFields.expiresAt,
       rateLimit: v.pipe(
         limitLeft,
         v.description('Calls per window, how many are left after this one, and until when; null: no limit.'),
