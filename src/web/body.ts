@@ -88,35 +88,28 @@ export function createReadBody(pool: Pool): ReadBody {
     const type = headers.get('content-type');
     const format = formatFor(kind, type);
     const refusal = isOf(format, type) ? refusalOfEncoding(headers.get('content-encoding')) : wrongType(kind);
-    if (Number.isNaN(length)) return readCounted(pool, format, context, { refusal, length: 0 });
+    if (Number.isNaN(length)) return readCounted(pool, format, context, 0, refusal);
     if (refusal !== undefined) return refusal;
     if (length > BODY_BYTES_MAX) return TOO_LARGE;
     context.bodyBytes = length;
-    return length <= BYTES_COUNTED ? readWhole(format, request) : readCounted(pool, format, context, { length });
+    return length <= BYTES_COUNTED ? readWhole(format, request) : readCounted(pool, format, context, length);
   };
 }
 
 /** Reads a short body. No async function, which would cost another promise: nearly every request comes here. */
 const readWhole = ({ read }: BodyFormat, request: Request): Promise<Body> => request.bytes().then(read, unreadable);
 
-/** What is known of a body before it is read. */
-interface Announced {
-  /** The refusal of a body that must not be read. */
-  readonly refusal?: Body | undefined;
-  /** The announced bytes; 0 if no length was announced. */
-  readonly length: number;
-}
-
 /**
  * Reads a body and counts its bytes against the pool: an announced length before reading, anything more while reading.
- * The length may be missing, or announced twice, which Bun lets through. Without a length only the first byte shows
- * that there is a body.
+ * The length may be missing (0), or announced twice, which Bun lets through. Without a length only the first byte shows
+ * that there is a body, which may have to be refused.
  */
 async function readCounted(
   pool: Pool,
   { parse }: BodyFormat,
   context: RequestContext,
-  { refusal, length }: Announced,
+  length: number,
+  refusal?: Body,
 ): Promise<Body> {
   const body = new CountedBody(pool, (context.request.body as ReadableStream<Uint8Array>).getReader());
   if (!body.holds(length)) return OVERLOADED_BODY;
