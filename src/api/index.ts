@@ -146,10 +146,7 @@ const whenOff = ({ openToAnyOrigin }: RouteFacts) =>
 const isListed = (handled: Served | undefined): boolean =>
   handled != null && ('map' in handled || handled.isUnlisted !== true);
 
-/**
- * Returns other paths that probes try for the health check, with and without BASE_PATH. The response names the right
- * one.
- */
+/** Returns other paths that probes try for the health check. The response names the right one. */
 function healthElsewhere(basePath: string) {
   const missing = { code: 'not_found', healthAt: basePath + ROUTES.health.path } as const;
   const paths = ['/health', '/healthz', '/ready', '/readyz', '/live', '/livez', ROUTES.health.path];

@@ -8,9 +8,7 @@ import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import type { Handler } from '../web/router.ts';
 
-/**
- * Returns the alternative credentials, with the scopes that a key needs (OpenAPI 3.1, "Security Requirement Object").
- */
+/** Returns the alternative credentials, with the scopes that a key needs (OpenAPI 3.1, Security Requirement Object). */
 function securityOf({ credential, requiredScopes }: Tool) {
   if (credential === null) return [];
   return credential === 'user_jwt'
@@ -81,9 +79,7 @@ function describe(tools: readonly Tool[], url: string) {
 /** Returns whether a body is required. A missing one counts as `{}`, which will do if all fields are optional. */
 const needsBody = ({ required }: JsonSchema) => Array.isArray(required) && required.length > 0;
 
-/**
- * Returns the content with a schema. A recursive schema refers to its parts, by paths from the root of the document.
- */
+/** Returns the content with a schema. A recursive one refers to its parts by paths from the document's root. */
 function json(schema: JsonSchema, place: string) {
   const root = `#/paths/~1tools~1${place}/content/application~1json/schema/$defs/`;
   const placed: unknown = JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/$defs/', `"$ref":"${root}`));

@@ -25,10 +25,7 @@ export function revokeRoute(revokeTokens: RevokeTokens): Handlers {
   return { post };
 }
 
-/**
- * Returns the tokens. One that is not a string makes the whole body invalid, so that no caller believes that an ignored
- * key has ended.
- */
+/** Returns the tokens. One that is no string makes all invalid: nobody should believe that an ignored key has ended. */
 function tokensIn(body: unknown): Result<readonly string[], Problem> {
   if (body instanceof URLSearchParams) {
     const tokens = body.getAll('token');

@@ -25,19 +25,14 @@ export interface AccessToken {
   readonly expires_in?: number;
 }
 
-/**
- * Resolves with the client's token, a refusal, or a problem; that of a key is `invalid_grant`. No field of the form is
- * repeated.
- */
+/** Resolves with the client's token, a refusal, or a problem; that of a key is `invalid_grant`. The form has no field twice. */
 export type Redeem = (form: URLSearchParams, caller: Caller) => Promise<Result<AccessToken, Refusal | Problem>>;
 
 export type GrantTypes = ReadonlyMap<string, Redeem>;
 
 interface TokenOptions {
   readonly grantTypes: GrantTypes;
-  /**
-   * Returns what an authorization server's metadata says beside /token; null: this server is none, and has no metadata.
-   */
+  /** Returns what an authorization server's metadata says beside /token; null: this server is none. */
   readonly authorizationServer: ((url: string) => object) | null;
   /** The path of this server: empty or `/…`. */
   readonly publicPath: string;

@@ -123,10 +123,7 @@ function demandsIn(demand: string) {
   };
 }
 
-/**
- * Returns the parameters before the first `path`. Envoy appends there the path that the client requested, with its own
- * query.
- */
+/** Returns the parameters before the first `path`, where Envoy appends the path that the client requested, with its query. */
 function ownParameters(all: URLSearchParams): URLSearchParams {
   const entries = [...all];
   const path = entries.findIndex(([name]) => name === 'path');

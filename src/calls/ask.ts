@@ -44,10 +44,7 @@ export interface Asking {
   readonly requestState: string | undefined;
   /** Reads the responses in requestState. Resolves with a problem if they belong to another call. */
   readRequestState(requestState: string, subject: string): Promise<Problem | undefined>;
-  /**
-   * Resolves with the JSON fields of the result that ends this round: the requests, and all responses so far in
-   * requestState.
-   */
+  /** Resolves with the JSON fields of the result that ends this round: the requests, and all responses in requestState. */
   inputRequiredResult(subject: string, requests: InputRequired['requests']): Awaitable<Result<string, Problem>>;
 }
 

@@ -218,10 +218,7 @@ export class Call {
     return askThrough(this.asking);
   }
 
-  /**
-   * Returns the signal that aborts when the call is cancelled or out of time. It is created on first use, because few
-   * tools use it.
-   */
+  /** Returns the signal that aborts when the call is cancelled or out of time. Created on first use: few tools use it. */
   get signal(): AbortSignal {
     this.#lifetime ??= new AbortController();
     return this.#lifetime.signal;

@@ -155,9 +155,7 @@ export function createGuards(options: GuardsOptions): Guards {
   };
 }
 
-/**
- * Returns a tool's bucket. A child counts under its parent's id: else a key would get the limit again for each child.
- */
+/** Returns a tool's bucket. A child counts as its parent: else a key would get the limit again for each child. */
 function bucketOf(bucket: string | undefined, { auth }: GuardedCall): string | undefined {
   const { keyId, parentId = null } = auth ?? {};
   return keyId !== undefined && bucket === keyId ? countedKeyId({ keyId, parentId }) : bucket;

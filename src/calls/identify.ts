@@ -74,9 +74,7 @@ export const isEndedKey = (problem: Problem): boolean =>
   (problem.keyId ?? problem.issuer) !== undefined &&
   ENDS.includes(problem.reason);
 
-/**
- * Who sent an HTTP request, identified on first use. A class, because every request on /mcp creates one and few use it.
- */
+/** Who sent an HTTP request, identified on first use. A class: every request on /mcp creates one, and few use it. */
 export class Sender {
   #identified: { readonly metaApiKey: string | null; readonly identity: Awaitable<Identity> } | undefined;
 
@@ -86,10 +84,7 @@ export class Sender {
     readonly log: Log,
   ) {}
 
-  /**
-   * Resolves with who sent the request. `metaApiKey`, the key in a message's metadata, counts if the headers have no
-   * credential.
-   */
+  /** Resolves with who sent the request. `metaApiKey`, of a message's metadata, counts if no header has a credential. */
   identify(metaApiKey: string | null): Awaitable<Identity> {
     const key = carriesCredential(this.context.credentials) ? null : metaApiKey;
     if (this.#identified?.metaApiKey !== key) {

@@ -90,9 +90,7 @@ export function definePrompt<Added extends object, A extends ObjectSchema>(
   };
 }
 
-/**
- * Creates the operation that completes arguments. Its input is the argument to complete, and those already filled in.
- */
+/** Creates the operation that completes an argument, given those already filled in. */
 function completion<Added extends object>(
   guard: Guard<Call, Added>,
   prompt: string,

@@ -8,10 +8,7 @@ import type { Log } from '../watch/log.ts';
 import { outageProblem } from '../watch/outage.ts';
 import type { Call, CallProof, Progress } from './call.ts';
 
-/**
- * Revalidates credentials whose proof is older than the revocation bound: the tool took long, the process was stopped,
- * or the machine slept.
- */
+/** Revalidates credentials whose proof is older than the revocation bound, as after a long call, a stop or a sleep. */
 export interface Recheck {
   /** Checks calls whose results are sent together. Resolves with a problem for each call that must send nothing. */
   (calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>>;
@@ -50,10 +47,7 @@ export function createRecheck(feed: Feed, log: Log): Recheck {
 
 type Report = Parameters<Progress>;
 
-/**
- * The state of a call's progress. While it is `checking`, the credential is being revalidated and the latest report
- * waits.
- */
+/** The state of a call's progress. While the credential is revalidated, the latest report waits. */
 type ProgressState =
   | { readonly is: 'open' }
   | { readonly is: 'checking'; readonly latest: Report }

@@ -17,9 +17,7 @@ import type { CompleteOutput, Operation, Output, ToolResult } from './operation.
 import { provedProgress, type Recheck } from './proof.ts';
 import { assertNumbers, inWords, withoutKeys } from './schema.ts';
 
-/**
- * A request or an AbortController, whose signal cancels the call. It is read only if the tool doesn't return at once.
- */
+/** A request or AbortController, whose signal cancels the call; read only if the tool doesn't return at once. */
 export interface AbortSource {
   readonly signal: AbortSignal;
 }
@@ -218,10 +216,7 @@ function refusalOfTool(
   throw new Error(`${name}: expected err(failure(…)), or err of a problem with all it needs; ${THROWN}`);
 }
 
-/**
- * Puts the issues of a tool's problem into its detail: only the tool knows what is wrong with input that fits the
- * schema.
- */
+/** Puts the issues of a tool's problem into its detail: only the tool knows what is wrong with valid input. */
 function inOwnWords(problem: Problem): Problem {
   if (problem.code !== 'invalid_input' || problem.issues.length === 0) return problem;
   const issues = problem.issues.map(withoutKeys);

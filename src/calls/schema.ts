@@ -24,18 +24,12 @@ const ISSUES_MAX = 10;
  */
 const VALUES_MAX = 1000;
 
-/**
- * The greatest depth of a field. Deeper values overflow the stack of a recursive schema, or of recursive code that runs
- * later.
- */
+/** The greatest depth of a field. Deeper values overflow the stack of a recursive schema, or of code that runs later. */
 const DEPTH_MAX = 1000;
 
 type Parse<S extends Schema> = (input: unknown) => Result<v.InferOutput<S>, InvalidInput>;
 
-/**
- * Creates a parser. Its issues never quote the input, not even the name of an unknown field, which could be a misplaced
- * key.
- */
+/** Creates a parser. Its issues never quote the input: even an unknown field's name could be a misplaced key. */
 export function parserOf<S extends Schema>(schema: S): Parse<S> {
   return (input) => {
     const parsed = v.safeParse(schema, input, FIRST_ISSUE);
@@ -86,9 +80,7 @@ function oddNumberIn(value: unknown): number | undefined {
   return undefined;
 }
 
-/**
- * Creates a parser of callers' input for a tool author's schema. It bounds depth and numbers, which the schema may not.
- */
+/** Creates a parser of callers' input. It bounds depth and numbers, which a tool author's schema may not. */
 export function inputParserOf<S extends Schema>(schema: S): Parse<S> {
   const parse = parserOf(schema);
   const known = fieldsOf(schema);

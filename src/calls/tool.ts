@@ -153,10 +153,7 @@ const MARKS = new RegExp(`"${MARK}":(?!\\{)`, 'g');
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const TYPES: readonly unknown[] = ['string', 'integer', 'boolean'];
 
-/**
- * Returns the marked parameters of a tool's input. Throws an Error that names tool and field if clients would refuse
- * one.
- */
+/** Returns the marked parameters of a tool's input. Throws an Error with tool and field if clients would refuse one. */
 function headerParams(tool: string, schema: JsonSchema): readonly HeaderParam[] {
   const { properties = {} } = schema;
   const found: HeaderParam[] = [];

@@ -12,10 +12,7 @@ import { isObject, type JsonObject } from '../ground/text.ts';
 import { excerptOf } from '../watch/redact.ts';
 import type { Params, RequestMessage } from './message.ts';
 
-/**
- * The most bytes of JSON of the responses in requestState. In base64 they fit into a body, beside those of the last
- * round.
- */
+/** The most bytes of responses in requestState. In base64 they fit into a body, beside those of the last round. */
 const RESPONSES_BYTES_MAX = 256 * 1024;
 
 const NO_RESPONSES: JsonObject = {};

@@ -127,9 +127,7 @@ export const errorText = (id: Id | undefined, error: RpcError): string => JSON.s
 
 type ProgressToken = string | number;
 
-/**
- * The longest progress token: each notification repeats it, even a dropped one. Clients send numbers and short names.
- */
+/** The longest progress token: each notification repeats it. Clients send numbers and short names. */
 const TOKEN_CHARS_MAX = 1024;
 
 /** Returns the progress token. A longer one is ignored: progress is optional. */

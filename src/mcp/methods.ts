@@ -60,10 +60,7 @@ const failedOutcome = (message: string, code: number = CODES.invalidParams, data
   ...(status && { status }),
 });
 
-/**
- * Creates the methods. With `listsAll`, lists show everybody all tools and prompts, not just those that the sender can
- * call.
- */
+/** Creates the methods. `listsAll`: lists show all tools and prompts, not just those that the sender can call. */
 export function createMethods(
   { tools, prompts, resources }: Offered,
   listsAll: boolean,

@@ -17,9 +17,7 @@ interface FromFile<T> {
   readonly item: T;
 }
 
-/**
- * Registers everything, in the order of the files. Throws an Error for the operator that names the file with the fault.
- */
+/** Registers everything, in the order of the files. Throws an Error for the operator that names the faulty file. */
 export function register(deps: ToolDeps, files: readonly ToolFile[]) {
   const all = files.flatMap(resourcesOf);
   const resources = byName('uri of a resource', all, ({ uri }) => uri);

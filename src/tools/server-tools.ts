@@ -39,9 +39,7 @@ export const createTools = (deps: ToolDeps, { sample = true }: ServerToolsOption
     .filter((make) => sample || make !== getData)
     .map((make) => unvalidated(make(deps)));
 
-/**
- * Removes the check of a tool's output, which costs a tenth of a call. The compiler and tests have checked these tools.
- */
+/** Removes the check of the output, which costs a tenth of a call: compiler and tests have checked these tools. */
 const unvalidated = (tool: Tool): Tool => ({ ...tool, validate: null });
 
 /** Returns tools of the server's own, as those of a tool file. */

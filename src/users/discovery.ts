@@ -149,10 +149,7 @@ export function createIssuerCache<T>(load: () => Promise<T>, options: IssuerCach
   const keptWithin = (ms: number): T | null => (kept !== undefined && ageOf(kept.atMs) < ms ? kept.value : null);
   const isPausing = () => fetching.underWay === undefined && failed !== undefined && ageOf(failed.atMs) < pauseMs;
 
-  /**
-   * Fetches the value. Its age counts from the start of the fetch, so it may be stale at once if the machine slept
-   * meanwhile.
-   */
+  /** Fetches the value. Its age counts from the start of the fetch: if the machine slept meanwhile, it is stale at once. */
   const fetching = singleFlight(async () => {
     for (;;) {
       const atMs = clock.monotonicMs();

@@ -3,10 +3,7 @@
 import type { JWTVerifyGetKey } from 'jose';
 import type { Awaitable } from '../ground/result.ts';
 
-/**
- * Secrets, any of which may have signed, or a function that finds the key for a token's header. Other keys are another
- * object.
- */
+/** Secrets, any of which may have signed, or what finds the key for a token's header. Other keys are another object. */
 export type JwtKeys = readonly Uint8Array[] | JWTVerifyGetKey;
 
 /** The source of keys. `get` and `refreshedAfter` may throw an IssuerOutage. */

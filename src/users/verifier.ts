@@ -8,10 +8,7 @@ import type { Sha256 } from '../ground/runtime.ts';
 import type { CheckedToken, TokenCheckOptions } from './check-token.ts';
 import { issuerOutageIn } from './verification-keys.ts';
 
-/**
- * The compact serialization (RFC 7515 §7.1). Jose also accepts padding and white space, which would give a token many
- * spellings.
- */
+/** The compact serialization (RFC 7515 §7.1). Jose also takes padding and white space: a token would have many spellings. */
 const COMPACT_JWS = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 const TOKEN_CHARS_MAX = 16 * 1024; // tokens of large issuers stay far below
 

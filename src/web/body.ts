@@ -36,10 +36,7 @@ const formatOf = (type: string, parse: BodyFormat['parse']): BodyFormat => ({
 
 const JSON_FORMAT = formatOf('application/json', JSON.parse);
 
-/**
- * The most fields of a form: far more than any real form has. Parsing a body full of fields would block the process for
- * half a second.
- */
+/** The most fields of a form, far more than a real one has. Parsing a body full of them would block for half a second. */
 const FIELDS_MAX = 100;
 
 /** A form with more fields counts as empty, so that the route reports which fields are missing. */
@@ -134,10 +131,7 @@ async function readCounted(
 /** A body that is being received, which counts against the pool. */
 class CountedBody {
   bytes = 0;
-  /**
-   * True when the pool ran out of room and the rest was not read. What has arrived must not be parsed: it may be JSON
-   * by itself.
-   */
+  /** Whether the rest was not read, for lack of room. What has arrived must not be parsed: it may be JSON by itself. */
   isCut = false;
   readonly release = () => void this.#held.hold(0);
   readonly #held: Held;
@@ -225,10 +219,7 @@ function textOf(bytes: Uint8Array): string {
   return text.includes('\uFFFD') ? strict.decode(bytes) : text;
 }
 
-/**
- * Returns the problem for a body that can't be parsed, or that was cut off. A decoder throws a TypeError, an invalid
- * `%XX` a URIError.
- */
+/** Returns the problem for an unreadable body. A decoder throws a TypeError, an invalid `%XX` a URIError. */
 const unreadable = (error: unknown): Body =>
   error instanceof TypeError || error instanceof URIError ? NOT_UTF8 : INVALID_BODY;
 

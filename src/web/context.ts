@@ -137,18 +137,12 @@ export class RequestContext {
     return this.#publicUrl;
   }
 
-  /**
-   * Returns the host that the client named. Null if it sent none over HTTP/1.0: no browser does that, so no page is
-   * behind it.
-   */
+  /** Returns the host that the client named. Null if it sent none over HTTP/1.0, which no browser does. */
   get host(): string | null {
     return this.headers.get('host') ?? URL.parse(this.request.url)?.host ?? null;
   }
 
-  /**
-   * Returns false on plain HTTP in production. Credentials in headers are refused before the handler, those in bodies
-   * by the routes.
-   */
+  /** Returns false on plain HTTP in production. The router refuses credentials in headers, routes those in bodies. */
   get acceptsCredentials(): boolean {
     return this.secure || !this.#server.production;
   }
@@ -231,10 +225,7 @@ export class RequestContext {
 /** Below the idle timeout of connections, 75 s (main.ts). */
 const QUIET_CALL_MS_MAX = 60_000;
 
-/**
- * Disables the connection's idle timeout until the result is there, if `timeoutMs` comes near that timeout or exceeds
- * it.
- */
+/** Disables the connection's idle timeout until the result is there, if `timeoutMs` comes near it. */
 export function holdingOpen<T>(context: RequestContext, timeoutMs: number, result: Awaitable<T>): Awaitable<T> {
   if (!isPromise(result) || timeoutMs <= QUIET_CALL_MS_MAX) return result;
   context.holdOpen(true);
@@ -286,10 +277,7 @@ export const carriesCredential = (credentials: Credentials): boolean =>
 // What the trusted proxies in front say about a request. Each proxy appends one entry to a list, so the outermost of n
 // proxies wrote the n-th from the end. Earlier entries came with the request and may be forged.
 
-/**
- * Returns the client's protocol. If the list is shorter than the chain of proxies, its first entry counts: a proxy may
- * replace the list.
- */
+/** Returns the client's protocol. Of a list shorter than the chain of proxies the first counts: a proxy may replace it. */
 function forwardedProto(headers: Headers, proxies: number): string | null {
   const entries = entriesOf(headers.get('x-forwarded-proto'));
   return (entries.at(-proxies) ?? entries[0])?.toLowerCase() || null;
@@ -303,9 +291,7 @@ function forwardedFor(headers: Headers, proxies: number): string | null {
   return ipv4 ?? ipv6 ?? address;
 }
 
-/**
- * The longest address, in characters, that budgets and key events keep. If TRUST_PROXY is too high, it may be any text.
- */
+/** The longest address that budgets and key events keep. If TRUST_PROXY is too high, it may be any text. */
 const ADDRESS_CHARS_MAX = 64;
 
 /** Returns the request id that a proxy set; null if it is missing, unfit for a log, or contains a key. */

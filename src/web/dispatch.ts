@@ -29,10 +29,7 @@ export interface Dispatch {
   fetch(request: Request, connections: Connections): Awaitable<Response>;
   /** Adds `Connection: close` to all responses from now on. */
   beginDrain(): void;
-  /**
-   * Resolves when no request is in progress. A request ends when its calls have ended and its client has read a large
-   * response.
-   */
+  /** Resolves when no request is in progress: all calls have ended, and clients have read large responses. */
   idle(): Promise<void>;
   /** Holds responses back from now on, until the returned function is called. */
   holdResponses(): () => void;

@@ -78,10 +78,7 @@ const haveSamePolicy = (some: RateLimitStates, others: RateLimitStates): boolean
 
 const REFUSED = /^q=0(\.0*)?$/;
 
-/**
- * Returns whether the client accepts `type` (lower case). The most specific matching range decides. Without the header
- * it accepts anything.
- */
+/** Returns whether the client accepts `type` (lower case), by the most specific range; without the header, anything. */
 export function accepts(accept: string | null, type: string): boolean {
   if (accept === null) return true;
   const ranges = rangesIn(accept);
@@ -128,9 +125,7 @@ export function allowOrigin(headers: Headers, origin: string, open: boolean): vo
   if (!open) headers.append('Vary', 'Origin');
 }
 
-/**
- * Responds to OPTIONS with the allowed methods and, if `isForPages`, with what a page of an allowed origin may send.
- */
+/** Responds to OPTIONS with the allowed methods. `isForPages`: also with what a page of an allowed origin may send. */
 export function preflight(request: Request, allow: string, isForPages: boolean): Response {
   const headers = new Headers({ Allow: allow, ...SECURITY_HEADERS });
   if (isForPages && request.headers.has('access-control-request-method')) {

@@ -54,10 +54,7 @@ export function withCode(response: Response, code: string): Response {
   return response;
 }
 
-/**
- * Creates the response for a problem. `challenge` is the WWW-Authenticate value, `limits` are for the RateLimit
- * headers.
- */
+/** Creates the response for a problem. `challenge` is for WWW-Authenticate, `limits` are for the RateLimit headers. */
 export function problemResponse(
   problem: Problem,
   requestId: string,

@@ -99,9 +99,7 @@ export function queryOf(url: string): URLSearchParams {
 interface RequestChecksOptions {
   /** Lower-case names without port. Null: loopback, and the host of the server's address. */
   readonly allowedHosts: readonly string[] | null;
-  /**
-   * The allowed origins; null: those of loopback. The server's own origin, as the request names it, is always allowed.
-   */
+  /** Those of loopback if null. The server's own origin, as the request names it, is always allowed. */
   readonly allowedOrigins: readonly string[] | null;
   readonly address: ServerAddress;
 }
@@ -144,10 +142,7 @@ export function createRequestChecks(options: RequestChecksOptions): CheckRequest
 const unlessInClear = (context: RequestContext, found: Route, handler: BodyHandler): BodyHandler | Problem =>
   isInClear(context, found) ? { code: 'https_required' } : handler;
 
-/**
- * Creates the check of Host against DNS rebinding. That attack needs a name that points at this server, so IP literals
- * pass.
- */
+/** Creates the check of Host against DNS rebinding. That needs a name that points at this server, so IP literals pass. */
 function createHostCheck(allowed: readonly string[] | null, publicHost: string): (host: string) => boolean {
   // Memoized: requests repeat a few hosts, and parsing the URL costs more than the rest of the decision.
   return memoize((host) => {
@@ -189,9 +184,7 @@ export function refuseInClear(log: Log, { requestId }: RequestContext): Problem 
   return { code: 'https_required' };
 }
 
-/**
- * Refuses an HTTP/1.1 request that does not name its host (RFC 9112 §3.2), with the same bare response as Bun's own.
- */
+/** Refuses an HTTP/1.1 request that does not name its host (RFC 9112 §3.2), with the bare response of Bun itself. */
 const withoutHost: Handler = () => new Response(null, { status: 400, headers: { Connection: 'close' } });
 
 const preflightOf =

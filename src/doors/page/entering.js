@@ -52,10 +52,7 @@ const refusalOf = ({ isInTime }, { failure, problem }) =>
 /** Returns whether a stranger's link could make somebody lose something, or unknowingly work for another person. */
 const isAtStake = () => setup.app !== null || page.session !== null || isKeyShown() || !isOwn(page.task);
 
-/**
- * Signs in with a token. If `isLink`, it came from a link that nobody in this tab asked for, and a stranger may have
- * made.
- */
+/** Signs in with a token. `isLink`: it came from a link that a stranger may have made. */
 export const signIn = (token, isLink = false) =>
   busily('use token', async () => {
     if (!TOKEN.test(token)) return refuse('This is not a token.');

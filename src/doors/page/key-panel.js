@@ -109,9 +109,7 @@ function editView(panels, key) {
   return panels.edits[edit]?.view(key, (parts) => formOf(panels, key, edit, parts));
 }
 
-/**
- * Draws the form of an edit. `read(typed)` returns the fields to send, or a sentence that says why nothing can be sent.
- */
+/** Draws the form of an edit. `read(typed)` returns the fields to send, or a sentence that says why there are none. */
 function formOf(panels, key, edit, { read, words, fields }) {
   const { id } = key;
   const { label, first } = panels.edits[edit];

@@ -14,10 +14,7 @@ const SCOPES_SHOWN = 20;
 const LOOK_MS = 3000; // programs poll every five seconds
 const LOOKS_MAX = 6;
 
-/**
- * Describes who gets a connection's key, in the words of the page /authorize: `place` for the heading, `says` below it,
- * `name` for the key.
- */
+/** Describes who gets a connection's key, as /authorize does: `place` for the heading, `says` below it, `name` for the key. */
 function receiverOf(asked) {
   const [redirectUri, clientId] = [asked.get('redirect_uri'), asked.get('client_id')];
   if (!URL.canParse(redirectUri)) return { place: 'an unknown client', says: false, name: 'an unknown client' };
@@ -61,10 +58,7 @@ export function taskView(task) {
 /** Ends the task, and shows `notice`. */
 const leave = (notice = '') => set({ task: null, notice }, 'ask', 'new', 'refresh');
 
-/**
- * Sends a decision, and calls `done(output)` after a success. A new key is shown even if the person left the form
- * meanwhile.
- */
+/** Sends a decision; `done(output)` takes a success. A new key is shown even if the person left the form meanwhile. */
 const send = (path, body, done) =>
   busily('go on', async () => {
     const { session, task } = page;

@@ -52,10 +52,7 @@ export type Decide = (parameters: URLSearchParams, caller: Caller) => Promise<De
 
 const CHALLENGE = /^[\w-]{43}$/;
 
-/**
- * The most characters of `state`, which the redirect repeats. Bun accepts no longer URL, and unread responses must stay
- * small.
- */
+/** The most characters of `state`, which the redirect repeats. Bun takes no longer URL; unread responses must stay small. */
 const STATE_CHARS_MAX = 16 * 1024;
 
 /** What the person reads, and what the log says. */
@@ -80,10 +77,7 @@ const PAGES = {
   ],
 } as const;
 
-/**
- * Decides on a request. Faults that lead to an error page come first, so that nobody is redirected to a URI that the
- * client may not use.
- */
+/** Decides on a request. Faults with an error page come first: nobody is redirected to a URI that the client may not use. */
 export function decide(
   parameters: URLSearchParams,
   found: Result<Client, ClientFault>,

@@ -159,10 +159,7 @@ const isToken = (problem: Problem) => problem.code === 'invalid_api_key' && prob
 const isBoundElsewhere = (problem: Problem) =>
   problem.code === 'invalid_api_key' && problem.reason === 'other resource';
 
-/**
- * Creates what takes a person's decision on a new key. The page /keys sends it, with the user token. The key is made when
- * the client redeems its code.
- */
+/** Creates what takes a person's decision on a new key from the page /keys. Redeeming the code makes the key. */
 const createClick = ({ decide, grants, guards, readKeyRequest }: AuthorizeOptions) =>
   personHandler(guards.userJwt)(async (actor, body) => {
     const { parameters, decided } = partsOf(body);

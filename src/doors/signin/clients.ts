@@ -125,10 +125,7 @@ export function registerRoute(clients: Clients, redirects: Redirects, log: Log) 
   return { post, refuse };
 }
 
-/**
- * Returns the response to a registration (RFC 7591 §3.2.1), with the admitted redirect URIs; an error if there are
- * none.
- */
+/** Returns the response to a registration (RFC 7591 §3.2.1), with the admitted redirect URIs, or a refusal. */
 function registrationOf(metadata: unknown, redirects: Redirects) {
   if (!isObject(metadata)) return refused('invalid_client_metadata', 'is no JSON object');
   const { redirect_uris: uris, client_name: name } = metadata;

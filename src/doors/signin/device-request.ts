@@ -26,9 +26,7 @@ import type { Asked, OpenMax } from './open-requests.ts';
 import type { CodeStore } from './store.ts';
 
 const EXPIRES_IN_S = 600;
-/**
- * Tolerates clocks of processes that differ by a minute. A clock that is set back further must not prolong a request.
- */
+/** Tolerates clocks of processes that differ by some minutes. A clock that is set back further must not prolong a request. */
 const LEFT_MS_MAX = 2 * EXPIRES_IN_S * 1000;
 
 /** A program that polls sooner gets `slow_down` (RFC 8628 §3.5). */

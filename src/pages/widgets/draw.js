@@ -80,9 +80,7 @@ function described() {
   }
 }
 
-/**
- * Redraws the page. If the focused element is gone, focuses its nearest ancestor with a place that accepts the focus.
- */
+/** Redraws the page. If the focused element is gone, focuses the nearest place around it that accepts the focus. */
 export function redraw() {
   const root = document.getElementById('root');
   const held = document.activeElement;

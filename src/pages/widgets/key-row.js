@@ -164,10 +164,7 @@ export const textOrNull = (value) => (typeof value === 'string' ? value : null);
 const timeOrNull = (value) => (isTime(value) ? value : null);
 export const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
 
-/**
- * Reads the calls by day, today first, and adds the zeros that a list leaves out at the end. Returns null if there were
- * none in 30 days.
- */
+/** Reads the calls by day, today first, and adds the zeros that a list leaves out. Returns null without any in 30 days. */
 export function readUses(uses) {
   const days = uses?.last30Days;
   if (!isCount(uses?.today) || !Array.isArray(days) || !days.every(isCount) || days.length > DAYS) return null;

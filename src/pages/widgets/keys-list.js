@@ -62,9 +62,7 @@ export function keysList(options) {
   };
 }
 
-/**
- * Loads the list, and shows it unless a newer request began meanwhile. Resolves with whether the shown list is current.
- */
+/** Loads the list, and shows it unless a newer request began meanwhile. Resolves with whether it is current. */
 async function load(list, status = '') {
   const { callTool, source } = list;
   const loading = callTool(source.tool, source.args);
@@ -210,10 +208,7 @@ async function search(list, field, isPasted) {
 const NONE = 'None of your keys: deleted, another person’s, or one that a key has made.';
 const UNLISTED = 'Not found yet, as not all keys could be listed. Try again.';
 
-/**
- * Says which key was found, opens its row, and focuses its panel: Enter, pressed by habit after a key, must not close the
- * row again.
- */
+/** Says which key was found, opens its row, and focuses its panel: Enter, pressed by habit, must not close it again. */
 function show(list, id, more = '') {
   const { name, state } = keyOf(list, id);
   list.said = `It is “\u2068${name}\u2069”, ${STATES[state][0].toLowerCase()}. ${more}`; // a name is isolated, as in nameOf

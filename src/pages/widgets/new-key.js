@@ -12,10 +12,7 @@ const NEAR_MS = 2 * 86_400_000; // an expiry this near shows its hour, too
 const KEY = { label: 'API key', before: '', after: '', copy: 'Copy' };
 const HEADER = { label: 'Request header', before: 'X-API-Key: ', after: '', copy: 'Copy header' };
 
-/**
- * Returns the settings into which a key is pasted, by client: the text before and after it, and a hint. `url` is the
- * server's.
- */
+/** Returns the settings into which a key is pasted, by client: the text before and after it, and a hint. */
 function settingsFor(url) {
   const claude = html`A custom connector with the URL <code>${url}/mcp</code> and, as a request header (Pro, Max and Team),
     <code>x-api-key</code>, whose value is the key.`;
@@ -69,10 +66,7 @@ async function copyFrom(shown, { label, before, after }) {
   }, COPIED_MS);
 }
 
-/**
- * Draws the key and the text around it. The mask has as many dots as characters, so that nothing moves when it is
- * shown.
- */
+/** Draws the key and the text around it. Its mask is as long as it, so that nothing moves when it is shown. */
 function codeOf(shown, { label, before, after }) {
   const { secret, isShown } = shown;
   const at = placeOf(shown, label);

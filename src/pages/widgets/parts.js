@@ -33,10 +33,7 @@ export const icon = (name) => html`<svg viewBox="0 0 16 16" aria-hidden="true"><
 export const complaint = (words) =>
   words && html`<p class="sentence bad" role="alert">${icon('warn')}<span>${words}</span></p>`;
 
-/**
- * Draws what is told: words, or a complaint. The words' element is there before them: screen readers read what changes
- * in it.
- */
+/** Draws words, or a complaint. The words' element is there before them: screen readers read what changes in it. */
 export function toldView(told, look = '') {
   const [words, failure] = typeof told === 'string' ? [told, null] : ['', told];
   return html`<p class=${words === '' ? 'sr' : `hint ${look}`} role="status">${words}</p>${failure}`;
@@ -60,9 +57,7 @@ export async function busily(at, work) {
   }
 }
 
-/**
- * Draws a button that says what it does, or is doing. It keeps the focus meanwhile. Without `act` it submits its form.
- */
+/** Draws a button that says what it does, or is doing, and keeps the focus. Without `act` it submits its form. */
 export function workButton({ at, label, doing, look, act }) {
   const isBusy = isWorking(at);
   return html`<button type=${!act && 'submit'} class=${look} at=${at} aria-disabled=${isBusy && 'true'}

@@ -30,10 +30,7 @@ const AS_CHAT_APPS = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/**
- * Creates the page of one tool's widget. Its calls return the samples of `tools`. Only for development: the policy lets
- * all inline scripts run.
- */
+/** Creates the page of one tool's widget, with the samples of `tools`. For development: the policy lets all scripts run. */
 export function createToolPreview({ name, sample }: Tool, text: string, tools: readonly Tool[]) {
   const said = sample === undefined ? 'has no sample: give the tool one, and the widget shows it.' : 'with its sample.';
   const html = pageOf(`The widget of ${escaped(name)} ${said}`, markup(name, text));
@@ -59,10 +56,7 @@ const pageOf = (said: string, frames: string): string =>
 </div>`,
   });
 
-/**
- * Returns the markup of a frame with its own policy. Scripts can't create one: the page's policy forbids turning
- * strings into markup.
- */
+/** Returns the markup of a frame with its own policy. The page's policy keeps scripts from creating one. */
 export function frame(name: string, text: string): string {
   const meta = `<meta http-equiv="Content-Security-Policy" content="${inlinePolicy([text])}">`;
   return markup(

@@ -3,9 +3,7 @@
 const DAY_MS = 86_400_000;
 const idOf = (index) => index.toString(16).padStart(4, '0').repeat(8);
 
-/**
- * A sample of each kind of key: name, scopes, and the days since its creation, until its end, and since its last use.
- */
+/** A sample of each kind of key: name, scopes, and the days since creation, to its end, and since its last use. */
 const KINDS = [
   ['billing export', ['read:orders', 'read:products'], 0.01, 30, null],
   ['CI pipeline', ['read', 'write'], 24, 341, 0.002],

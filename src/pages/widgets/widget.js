@@ -12,9 +12,7 @@ const FOR_WIDGET = 'mcp-key-server/widget';
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 const objectOf = (value) => (isObject(value) ? value : {});
 
-/**
- * Reads the outcome of a call: structuredContent, else the JSON of its first text. A refusal's hint is a separate text.
- */
+/** Reads the outcome of a call: structuredContent, or the JSON of its first text. A refusal's hint is another text. */
 function readResult({ structuredContent, content, isError, _meta: meta }) {
   const forWidget = objectOf(meta?.[FOR_WIDGET]);
   const texts = (Array.isArray(content) ? content : [])
@@ -51,10 +49,7 @@ function setContext({ theme, styles, locale, timeZone, containerDimensions: box 
   formatTimes(times);
 }
 
-/**
- * Creates a JSON-RPC connection with the host's window. `handlers` of its requests and notifications, by method, return
- * a result, or nothing.
- */
+/** Creates a JSON-RPC connection with the host's window. `handlers`, by method, return a result, or nothing. */
 function createConnection(handlers) {
   const host = window.parent;
   const waiting = new Map(); // request id → what to do with the response

@@ -24,10 +24,7 @@ const LOAD_MS_MAX = 30_000;
 const toolFileNames = (names: readonly string[]): readonly string[] =>
   names.filter((name) => /^[^._].*\.(ts|js|mjs)$/.test(name) && !/\.test\.\w+$|\.d\.ts$/.test(name)).sort();
 
-/**
- * Reads the files. Resolves with null if `toolsDir` is null and there is no ./tools. Throws an Error whose message is
- * for the operator.
- */
+/** Reads the files. Resolves with null if `toolsDir` is null and there is no ./tools. Throws an Error for the operator. */
 export async function readToolFolder(
   toolsDir: string | null,
   importModule: ImportModule,

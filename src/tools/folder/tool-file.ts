@@ -110,9 +110,7 @@ function placeOf(file: string, error: unknown): string {
   return '';
 }
 
-/**
- * Returns the names of the file in stacks: its full path or URL, with links resolved. The library has a tool.ts, too.
- */
+/** Returns the names of the file in stacks: its full path or URL, since the library has a tool.ts, too. */
 function writtenAs(file: string): readonly string[] {
   try {
     const paths = [resolve(file), realpathSync(file)];
