@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { post, postModern, request } from '../support/mcp.ts';
-import { bearer, createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
+import { bearer, createTestApp, listedKeys, type TestApp, type TestResponse } from '../support/test-app.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -20,10 +20,7 @@ async function rotate(app: TestApp, keyId: string, input: object = {}, sub = 'al
 const statuses = (app: TestApp, ...keys: string[]) =>
   Promise.all(keys.map(async (key) => (await app.useKey(key)).status));
 
-async function listed(app: TestApp, sub = 'alice') {
-  const { body } = await app.call('list_api_keys', {}, await bearer(app, sub));
-  return body.keys[0];
-}
+const listed = async (app: TestApp, sub = 'alice') => (await listedKeys(app, sub))[0];
 
 const fingerprint = (key: string) => Bun.SHA256.hash(key, 'hex').slice(0, 12);
 

@@ -7,7 +7,7 @@ import { fieldsOf, makeForConnection, type Registered, register, unescaped } fro
 import { createSignIn } from '../../support/oauth-client.ts';
 import { CLIENTS, signedIn } from '../../support/oauth-clients.ts';
 import { refusal } from '../../support/refusal.ts';
-import { bearer, createTestApp, eventsIn, type TestApp } from '../../support/test-app.ts';
+import { bearer, createTestApp, eventsIn, listedKeys, type TestApp } from '../../support/test-app.ts';
 
 const OTHER = 'https://other.example/mcp';
 const ENV = { OAUTH_REDIRECTS: 'loopback https://client.example/back', OAUTH_RESOURCES: OTHER };
@@ -19,9 +19,6 @@ async function decide(app: TestApp, page: URL, decided: object = DECIDED, sub = 
   // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
   return { status: response.status, headers: response.headers, body: (await response.json()) as any };
 }
-
-const keysOf = async (app: TestApp, sub: string) =>
-  (await app.call('list_api_keys', {}, await bearer(app, sub))).body.keys as Record<string, unknown>[];
 
 test('the page leads to the page of keys with the request first; pasting is the second way', async () => {
   await using app = await createTestApp({ env: ENV });
@@ -48,7 +45,7 @@ test('a key is made when the code is redeemed, once, bound to the server, and th
   const back = new URL(decided.body.location);
   expect(back.origin + back.pathname).toBe('https://client.example/back');
   expect([back.searchParams.get('state'), back.searchParams.get('iss')]).toEqual(['of the client', app.url]);
-  expect(await keysOf(app, 'alice')).toEqual([]);
+  expect(await listedKeys(app, 'alice')).toEqual([]);
 
   app.clock.advance(1000);
   const code = back.searchParams.get('code') ?? '';
@@ -58,12 +55,12 @@ test('a key is made when the code is redeemed, once, bound to the server, and th
     200,
     { access_token: key, token_type: 'Bearer', scope: 'read', expires_in: 90 * 86_400 },
   ]);
-  const [listed] = await keysOf(app, 'alice');
+  const [listed] = await listedKeys(app, 'alice');
   expect(listed).toMatchObject({ name: 'client.example', scopes: ['read'], resource: app.url, ...limits });
   expect(listed?.expiresAt).toBe(app.clock.nowMs() + 90 * 86_400_000);
   expect((await app.useKey(key)).status).toBe(200);
   expect(await client.redeem(code)).toEqual({ status: 400, body: refusal('invalid_grant') });
-  expect(await keysOf(app, 'alice')).toHaveLength(1);
+  expect(await listedKeys(app, 'alice')).toHaveLength(1);
 
   const common = { keyId: String(listed?.id), owner: 'alice', how: 'oauth', address: '127.0.0.1' };
   expect(await eventsIn(app)).toMatchObject([
@@ -81,7 +78,7 @@ test('a key is made when the code is redeemed, once, bound to the server, and th
   await app.call('delete_api_key', { keyId: listed?.id }, await bearer(app, 'alice'));
   expect((await app.useKey(key)).status).toBe(401);
   expect((await client.redeem(code)).body.error).toBe('invalid_grant');
-  expect(await keysOf(app, 'alice')).toEqual([]);
+  expect(await listedKeys(app, 'alice')).toEqual([]);
 });
 
 describe('a decision that is wrong makes nothing', () => {

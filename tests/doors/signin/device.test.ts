@@ -17,7 +17,7 @@ import {
 } from '../../support/key-request.ts';
 import { refusal } from '../../support/refusal.ts';
 import { type StoreMode, startStore } from '../../support/store-mode.ts';
-import { bearer, createTestApp, eventsIn, failureOf, type TestApp } from '../../support/test-app.ts';
+import { bearer, createTestApp, eventsIn, failureOf, listedKeys, type TestApp } from '../../support/test-app.ts';
 
 /** Open requests of one network. */
 const OPEN_MAX = 10;
@@ -27,9 +27,6 @@ const DECIDED = { approve: true, name: 'build agent', scopes: ['read'], expiresI
 
 const person = async (app: TestApp, path: 'request' | 'decision', body: object, sub = 'alice'): Promise<Answer> =>
   askAsPerson(app, path, body, await bearer(app, sub));
-
-const keysOf = async (app: TestApp, sub: string) =>
-  (await app.call('list_api_keys', {}, await bearer(app, sub))).body.keys as Record<string, unknown>[];
 
 test('a program asks, a person sees what it says and decides, and the program gets a key, once', async () => {
   await using app = await createTestApp({ env: ENV });
@@ -59,7 +56,7 @@ test('a program asks, a person sees what it says and decides, and the program ge
   const limits = { rateLimit: { requests: 10, window: '1h' }, quota: { requests: 100, period: 'day' } };
   const decided = await person(app, 'decision', { userCode, ...DECIDED, ...limits });
   expect([decided.status, decided.body]).toEqual([200, { approved: true }]);
-  expect(await keysOf(app, 'alice')).toEqual([]);
+  expect(await listedKeys(app, 'alice')).toEqual([]);
 
   app.clock.advance(5000);
   const { status, headers, body } = await poll(app, deviceCode);
@@ -72,7 +69,9 @@ test('a program asks, a person sees what it says and decides, and the program ge
     expires_in: 30 * 86_400,
     key_id: keyId,
   });
-  expect(await keysOf(app, 'alice')).toMatchObject([{ id: keyId, name: 'build agent', resource: app.url, ...limits }]);
+  expect(await listedKeys(app, 'alice')).toMatchObject([
+    { id: keyId, name: 'build agent', resource: app.url, ...limits },
+  ]);
   expect((await app.useKey(key)).status).toBe(200);
   expect((await poll(app, deviceCode)).body).toEqual(refusal('invalid_grant'));
 
@@ -95,7 +94,7 @@ test('what is refused is no key, and a decision can’t be taken back or made tw
     const path = 'approve' in body ? 'decision' : 'request';
     expect((await person(app, path, body)).body).toMatchObject({ status: 404, code: 'request_not_found' });
   }
-  expect(await keysOf(app, 'alice')).toEqual([]);
+  expect(await listedKeys(app, 'alice')).toEqual([]);
 });
 
 test('of persons who decide at once, with the same words or others, one is told so, and named in the log', async () => {
@@ -135,7 +134,7 @@ test('after ten minutes it has ended, decided or not', async () => {
   for (const { device_code: deviceCode } of [first, second]) {
     expect((await poll(app, deviceCode)).body).toEqual(refusal('expired_token'));
   }
-  expect(await keysOf(app, 'alice')).toEqual([]);
+  expect(await listedKeys(app, 'alice')).toEqual([]);
 });
 
 test('a clock that is set back makes no request last longer, and one that was ahead keeps nobody from asking', async () => {
@@ -153,7 +152,7 @@ test('a clock that is set back makes no request last longer, and one that was ah
   for (const { device_code: deviceCode } of [decided, asked]) {
     expect((await poll(app, deviceCode)).body).toEqual(refusal('expired_token'));
   }
-  expect(await keysOf(app, 'alice')).toEqual([]);
+  expect(await listedKeys(app, 'alice')).toEqual([]);
   expect((await ask(app)).status).toBe(200);
 });
 
