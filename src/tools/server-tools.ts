@@ -29,12 +29,7 @@ const OF_DOORS = ['list_keys', 'revoke_keys', 'update_key', 'list_owners', 'upda
 /** The names that no tool file may use, even if the tool is off. */
 export const RESERVED_NAMES: readonly string[] = [...Object.keys(TOOLS), ...OF_DOORS];
 
-export interface ServerToolsOptions {
-  /** Whether to include the tool get_data; true by default. */
-  readonly sample?: boolean;
-}
-
-export const createTools = (deps: ToolDeps, { sample = true }: ServerToolsOptions = {}): readonly Tool[] =>
+export const createTools = (deps: ToolDeps, sample = true): readonly Tool[] =>
   Object.values(TOOLS)
     .filter((make) => sample || make !== getData)
     .map((make) => unvalidated(make(deps)));
@@ -48,7 +43,9 @@ export const ownTools = (make: (deps: ToolDeps) => readonly Tool[]): ToolFile =>
   make: (deps) => make(deps).map(unvalidated),
 });
 
-export interface ServerFileOptions extends ServerToolsOptions {
+export interface ServerFileOptions {
+  /** Whether the server's own tools include get_data. */
+  readonly sample: boolean;
   /** Creates the tools that replace the server's own. */
   readonly tools?: ((deps: ToolDeps) => readonly Tool[]) | undefined;
   /** Creates the prompts; by default there are none. */
@@ -56,9 +53,9 @@ export interface ServerFileOptions extends ServerToolsOptions {
   readonly resources: readonly Resource[];
 }
 
-export const serverFile = ({ tools, prompts, resources, ...which }: ServerFileOptions): ToolFile => ({
+export const serverFile = ({ sample, tools, prompts, resources }: ServerFileOptions): ToolFile => ({
   file: SERVER_FILE,
-  make: (deps) => tools?.(deps) ?? createTools(deps, which),
+  make: (deps) => tools?.(deps) ?? createTools(deps, sample),
   makePrompts: prompts,
   resources,
 });
