@@ -10,7 +10,7 @@ import { type ContentBlock, contentBlock } from './content.ts';
 import type { Guard } from './guard.ts';
 import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
 import { inputParserOf, jsonSchemaOf, type ObjectSchema, outputValidatorOf, parserOf } from './schema.ts';
-import { assertDefinition } from './untyped.ts';
+import { assertCompleters, assertDefinition } from './untyped.ts';
 
 /** What a prompt returns: messages that the client puts into the conversation. */
 export interface PromptMessages {
@@ -78,6 +78,7 @@ export function definePrompt<Added extends object, A extends ObjectSchema>(
   assertDefinition('definePrompt', guard, definition);
   const { name, title, description, timeoutMs, arguments: schema, run, complete = {} } = definition;
   const listed = argumentsOf(name, schema);
+  assertCompleters(name, listed, complete);
   const validate = outputValidatorOf(name, promptMessages, 'it returns what are no messages of MCP');
   const encode = (messages: PromptMessages): CompleteOutput => ({ json: JSON.stringify(messages) });
   return {

@@ -117,6 +117,12 @@ export function assertDefinition(define: keyof typeof DEFINITIONS, guard: unknow
   assertGuard(String(name), guard);
 }
 
+/** Throws an Error for a prompt's completer that is no function, or that completes no argument. */
+export function assertCompleters(prompt: string, args: readonly { readonly name: string }[], completers: object): void {
+  const functions = Object.fromEntries(args.map(({ name }) => [name, v.optional(FUNCTION)]));
+  assertFields(`${prompt}: complete`, v.strictObject(functions), completers);
+}
+
 /** Leaves out what only the other kind has: tools and prompts may share an object of facts. */
 function ownFields(define: keyof typeof DEFINITIONS, definition: JsonObject): JsonObject {
   const { defineTool, definePrompt } = DEFINITIONS;

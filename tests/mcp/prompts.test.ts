@@ -322,6 +322,15 @@ describe('a definition that can not work stops the start', () => {
     expect(make).toThrow('p: arguments: expected strings, got another type for "city"');
   });
 
+  test.each<[string, object, string]>([
+    ['of no argument', { town: () => ok([]) }, 'town: unknown field; the fields are city'],
+    ['that is no function', { city: ['Porto'] }, 'city: expected a function, got object'],
+  ])('a completer %s, in a file without types', (_what, complete, said) => {
+    const city = v.strictObject({ city: v.string() });
+    const make = () => definePrompt(anyone, { ...facts('p'), arguments: city, run: () => says(''), complete });
+    expect(make).toThrow(`p: complete: ${said}`);
+  });
+
   test('two prompts of one name stop the start', async () => {
     const failure = await failureOf(serve(() => [open('same'), open('same')]));
     expect(failure).toContain('expected another prompt name, same is in the server already');
