@@ -1,6 +1,7 @@
 // Defines commands, and runs them: parses arguments, prints help, and turns what is thrown into a message and an exit
 // code: 0 done, 1 failed, 2 wrong usage or not confirmed, 3 no server answers.
 
+import { constants } from 'node:os';
 import { StoreOutage } from '../ground/result.ts';
 import { reasonOf } from '../ground/text.ts';
 import { excerptOf } from '../watch/redact.ts';
@@ -69,44 +70,16 @@ export function loadCommand<C>(name: string, modules: Modules<C>, what: string):
   throw new CommandError(`there is no ${what} ${excerptOf(name)}; ${hint}`, 2);
 }
 
-const ENDING = [
-  ['SIGHUP', 1],
-  ['SIGINT', 2],
-  ['SIGTERM', 15],
-] as const;
-
 /**
  * Lets signals end the first process of a container, which the system sends only those that it handles. A command with
  * its own handler ends itself.
  */
 function endAtSignals(): void {
   if (process.pid !== 1) return;
-  for (const [signal, number] of ENDING) {
+  for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
-      if (process.listenerCount(signal) === 1) process.exit(128 + number);
+      if (process.listenerCount(signal) === 1) process.exit(128 + constants.signals[signal]);
     });
-  }
-}
-
-/** Runs a command to its end, and returns the exit code. Throws on a bug. */
-async function runCommand(
-  { run }: Pick<Command, 'run'>,
-  args: readonly string[],
-  { streams, as }: { readonly streams: IoStreams; readonly as: string },
-): Promise<number> {
-  const io = createIo(streams);
-  endAtSignals();
-  try {
-    await run(args, io);
-    io.clearProgress();
-    return 0;
-  } catch (error) {
-    io.clearProgress();
-    if (error instanceof ReaderLeft) return 0;
-    const failure = failureOf(error);
-    if (failure === null) throw error;
-    streams.stderr.write(`${as}: ${failure.message}\n`);
-    return failure.exitCode;
   }
 }
 
@@ -119,11 +92,28 @@ function failureOf(thrown: unknown): CommandError | null {
   return typeof syscall === 'string' ? new CommandError(reasonOf(thrown)) : null;
 }
 
-/** Returns `runCommand` for a file's command. Tests pass other streams. */
-export const mainOf =
-  (command: Pick<Command, 'run'>, as: string) =>
-  (args: readonly string[], streams: IoStreams = process): Promise<number> =>
-    runCommand(command, args, { streams, as });
+/**
+ * Returns a function that runs the command to its end, and returns the exit code. It throws on a bug. Tests pass other
+ * streams.
+ */
+export function mainOf({ run }: Pick<Command, 'run'>, as: string) {
+  return async (args: readonly string[], streams: IoStreams = process): Promise<number> => {
+    const io = createIo(streams);
+    endAtSignals();
+    try {
+      await run(args, io);
+      io.clearProgress();
+      return 0;
+    } catch (error) {
+      io.clearProgress();
+      if (error instanceof ReaderLeft) return 0;
+      const failure = failureOf(error);
+      if (failure === null) throw error;
+      streams.stderr.write(`${as}: ${failure.message}\n`);
+      return failure.exitCode;
+    }
+  };
+}
 
 /**
  * Runs a command as the whole of this process. Modules don't await it at their top level, which CommonJS can't, and
