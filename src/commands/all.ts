@@ -1,7 +1,7 @@
 // Runs the subcommands of `mcp-key-server`: dev, token, health, keys.
 
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
-import { asksForHelp, type Command, loadCommand, mainOf } from './command.ts';
+import { type Command, mainOf, runNamed } from './command.ts';
 
 const COMMANDS = {
   dev: async () => (await import('./dev-server.ts')).dev,
@@ -10,12 +10,14 @@ const COMMANDS = {
   keys: async () => (await import('./keys.ts')).keys,
 };
 
+const runCommand = runNamed(COMMANDS, 'command', (io) =>
+  io.write(`usage: ${SERVER_NAME} [${Object.keys(COMMANDS).join(' | ')}] …\nWithout a command it serves.\n`),
+);
+
 const all: Pick<Command, 'run'> = {
-  async run([name = '--help', ...args], io) {
-    if (name === '--version' || name === '-v') return io.write(`${SERVER_VERSION}\n`);
-    if (!asksForHelp([name])) return (await loadCommand(name, COMMANDS, 'command')).run(args, io);
-    const names = Object.keys(COMMANDS).join(' | ');
-    return io.write(`usage: ${SERVER_NAME} [${names}] …\nWithout a command it serves.\n`);
+  run(args, io) {
+    const isVersion = args[0] === '--version' || args[0] === '-v';
+    return isVersion ? io.write(`${SERVER_VERSION}\n`) : runCommand(args, io);
   },
 };
 

@@ -2,7 +2,7 @@
 // code: 0 done, 1 failed, 2 wrong usage or not confirmed, 3 no server answers.
 
 import { constants } from 'node:os';
-import { StoreOutage } from '../ground/result.ts';
+import { type Awaitable, StoreOutage } from '../ground/result.ts';
 import { reasonOf } from '../ground/text.ts';
 import { excerptOf } from '../watch/redact.ts';
 import { CommandError, createIo, type Io, type IoStreams, ReaderLeft, UsageError } from './io.ts';
@@ -55,20 +55,23 @@ function shown([name, { value, isNeeded, most }]: [string, Option<unknown>]): st
 const shownArgument = ({ value, isNeeded, most }: Option<unknown>): readonly string[] =>
   value ? [(isNeeded ? `<${value}>` : `[${value}]`) + (most > 1 ? '…' : '')] : [];
 
-export const asksForHelp = (args: readonly string[]): boolean => args.includes('--help') || args.includes('-h');
+const asksForHelp = (args: readonly string[]): boolean => args.includes('--help') || args.includes('-h');
 
-/** Loaders of commands. Each loads on call, because others don't need its modules. */
-export type Modules<C> = Readonly<Record<string, () => Promise<C>>>;
+/** Commands by name. Each is loaded when it is called, because others don't need its modules. */
+type Commands = Readonly<Record<string, () => Awaitable<Pick<Command, 'run'>>>>;
 
-/** Loads the command of this name. Throws a CommandError for an unknown name; `what`: verb or command. */
-export function loadCommand<C>(name: string, modules: Modules<C>, what: string): Promise<C> {
-  const load = Object.hasOwn(modules, name) ? modules[name] : undefined;
-  if (load !== undefined) return load();
-  const names = Object.keys(modules);
-  const near = nearest(name, names);
-  const hint = near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`;
-  throw new CommandError(`there is no ${what} ${excerptOf(name)}; ${hint}`, 2);
-}
+/** Returns a function that runs the command that the first argument names, or `help` if there is none or it asks for that. */
+export const runNamed =
+  (commands: Commands, what: 'verb' | 'command', help: (io: Io) => Promise<void>): Command['run'] =>
+  async ([name = '--help', ...args], io) => {
+    if (asksForHelp([name])) return help(io);
+    const load = Object.hasOwn(commands, name) ? commands[name] : undefined;
+    if (load !== undefined) return (await load()).run(args, io);
+    const names = Object.keys(commands);
+    const near = nearest(name, names);
+    const hint = near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`;
+    throw new CommandError(`there is no ${what} ${excerptOf(name)}; ${hint}`, 2);
+  };
 
 /**
  * Lets signals end the first process of a container, which the system sends only those that it handles. A command with

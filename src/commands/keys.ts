@@ -1,10 +1,10 @@
 // `bun run keys <verb>`: what operators do with anybody's keys, in the configured database, beside running servers. The
 // verbs are in keys/.
 
-import { asksForHelp, type Command, endWith, loadCommand, type Modules, mainOf } from './command.ts';
+import { type Command, endWith, mainOf, runNamed } from './command.ts';
 import type { Io } from './io.ts';
 
-export const VERBS: Modules<Command> = {
+export const VERBS = {
   list: async () => (await import('./keys/list.ts')).verb,
   show: async () => (await import('./keys/show.ts')).verb,
   create: async () => (await import('./keys/create.ts')).verb,
@@ -35,11 +35,10 @@ async function help(io: Io): Promise<void> {
   return io.write(`usage: keys <verb> …\n\n${lines.join('')}\n${ABOUT}`);
 }
 
+const runVerb = runNamed(VERBS, 'verb', help);
+
 export const keys: Pick<Command, 'run'> = {
-  async run([name = '--help', ...args], io) {
-    if (name === 'help' || asksForHelp([name])) return help(io);
-    return (await loadCommand(name, VERBS, 'verb')).run(args, io);
-  },
+  run: (args, io) => (args[0] === 'help' ? help(io) : runVerb(args, io)),
 };
 
 export const main = mainOf(keys, 'keys');

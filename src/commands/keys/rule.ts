@@ -7,7 +7,7 @@ import { systemClock, systemRandom } from '../../ground/runtime.ts';
 import { createServerAddress } from '../../ground/server-address.ts';
 import { publicUrl } from '../../ground/urls.ts';
 import { createAudience } from '../../keys/audience.ts';
-import { asksForHelp, type Command, command, loadCommand, type Modules } from '../command.ts';
+import { type Command, command, runNamed } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
 import { flag, ID, kind, many, needed, optional } from '../options.ts';
 import { byCommand, sha256, stderrLog, withStore } from './database.ts';
@@ -147,19 +147,12 @@ function saidOf({ as, rule, key }: Tested): string {
   return `rule ${rule} lets it act as ${who} until ${until}; an X-API-Key beside it would count first`;
 }
 
-const VERBS: Modules<Command> = {
-  add: async () => add,
-  list: async () => list,
-  remove: async () => remove,
-  test: async () => test,
-};
+const VERBS = [add, list, remove, test];
 
 export const verb: Command = {
-  usage: [add, list, remove, test].map(({ usage }) => usage).join('\n'),
+  usage: VERBS.map(({ usage }) => usage).join('\n'),
   summary: 'Lets tokens of workloads act as a key.',
-  async run([name = '--help', ...args], io) {
-    if (!asksForHelp([name])) return (await loadCommand(name, VERBS, 'verb')).run(args, io);
-    const verbs = await Promise.all(Object.values(VERBS).map((load) => load()));
-    await io.write(verbs.map(({ usage, summary }) => `usage: ${usage}\n${summary}\n`).join('\n'));
-  },
+  run: runNamed({ add: () => add, list: () => list, remove: () => remove, test: () => test }, 'verb', (io) =>
+    io.write(VERBS.map(({ usage, summary }) => `usage: ${usage}\n${summary}\n`).join('\n')),
+  ),
 };
