@@ -58,12 +58,8 @@ export async function withStore<T>(
   use: (store: Store, config: Config) => Promise<T>,
   config = configOf(io.env),
 ): Promise<T> {
-  mustExist(config.database);
-  return withOpened(io, config, use);
-}
-
-async function withOpened<T>(io: Io, config: Config, use: (store: Store, config: Config) => Promise<T>): Promise<T> {
   const { database } = config;
+  mustExist(database);
   const log = stderrLog(io);
   const primary = database.mode === 'remote' ? { ...database, replicaFile: null } : database;
   const store = await openStore(primary, {
