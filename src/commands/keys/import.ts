@@ -28,7 +28,7 @@ const LINE_CHARS_MAX = 20_000;
 /** The most bytes of so many characters in UTF-8. */
 const LINE_BYTES_MAX = 4 * LINE_CHARS_MAX;
 
-const time = v.pipe(
+const timeMs = v.pipe(
   v.string(),
   v.check(
     (text) =>
@@ -37,6 +37,7 @@ const time = v.pipe(
       !Number.isNaN(Date.parse(text)),
     'Expected a time like 2026-01-31T09:30:00Z',
   ),
+  v.transform(Date.parse),
 );
 
 /** Returns whether a server's URL is as keys store it (keys/audience.ts). */
@@ -63,18 +64,18 @@ const parseLine = parserOf(
     name,
     keyHash: v.pipe(
       v.string(),
-      v.check((hash) => hexOf(hash) !== null, 'Expected a SHA-256 as 64 hex digits, base64 or base64url'),
-      v.transform((hash) => hexOf(hash) ?? ''),
+      v.transform(hexOf),
+      v.string('Expected a SHA-256 as 64 hex digits, base64 or base64url'),
     ),
     scopes,
     id: v.optional(v.pipe(v.string(), v.check(isIdShaped, 'Expected 32 lowercase hex digits'))),
-    createdAt: v.optional(time),
-    expiresAt: v.optional(v.nullable(time)),
+    createdAt: v.optional(timeMs),
+    expiresAt: v.optional(v.nullable(timeMs)),
     rateLimit: v.optional(rateLimitInput()),
-    quota: v.optional(quotaInput()),
-    metadata: v.optional(metadataInput('Data of your own.')),
+    quota: v.exactOptional(quotaInput()),
+    metadata: v.exactOptional(metadataInput('Data of your own.')),
     foreign: v.optional(v.boolean()),
-    resource: v.optional(
+    resource: v.exactOptional(
       v.pipe(
         v.string(),
         v.check((name) => name === THIS_SERVER || isCanonical(name), 'Expected self, or a server as a URL'),
@@ -239,28 +240,15 @@ function recordOf(line: string, number: number, nowMs: number): ApiKeyRecord {
     const [issue] = parsed.error.issues;
     throw new CommandError(`line ${number}: ${issue?.path ? `${issue.path}: ` : ''}${issue?.message}`);
   }
-  const {
-    id,
-    createdAt,
-    expiresAt,
-    rateLimit,
-    quota = null,
-    metadata = null,
-    foreign = false,
-    resource = null,
-    ...key
-  } = parsed.value;
+  const { id, createdAt, expiresAt, rateLimit, foreign, ...key } = parsed.value;
   return {
     ...NEW_KEY,
     ...key,
-    quota,
-    metadata,
-    resource,
-    foreignHash: foreign ? key.keyHash : null,
-    rateLimit: rateLimit === undefined ? null : readLimit(rateLimit),
     id: id ?? mintId(systemRandom),
-    createdAtMs: createdAt === undefined ? nowMs : Date.parse(createdAt),
-    expiresAtMs: expiresAt == null ? null : Date.parse(expiresAt),
+    createdAtMs: createdAt ?? nowMs,
+    expiresAtMs: expiresAt ?? null,
+    rateLimit: rateLimit === undefined ? null : readLimit(rateLimit),
+    foreignHash: foreign ? key.keyHash : null,
   };
 }
 

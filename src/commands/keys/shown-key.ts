@@ -10,9 +10,10 @@ import type { ChildRecord } from '../../keys/store.ts';
 import type { Store } from '../../store/open.ts';
 import { createShownUses, NOTHING_KNOWN, type Used, type Uses } from '../../uses/shown-uses.ts';
 import { cut, isoTime, localTime, type Progress } from '../io.ts';
+import type { FILTER, ValuesOf } from '../options.ts';
 
 /** What `keyObject` needs besides the record. */
-export interface KeyFacts {
+interface KeyFacts {
   readonly used: Used;
   /** The URL at which clients find the server; null: PUBLIC_URL isn't set. */
   readonly publicUrl: string | null;
@@ -61,15 +62,12 @@ export const childObject = (child: ChildRecord, isLiving: boolean, publicUrl: st
   resource: child.resource && shownServer(child.resource, publicUrl ?? UNNAMED),
 });
 
-export const CHILDREN: {
-  readonly heads: readonly string[];
-  readonly cells: (child: ChildRecord) => readonly string[];
-} = {
+export const CHILDREN = {
   heads: ['CHILD', 'NAME', 'SCOPES', 'EXPIRES'],
-  cells: ({ id, name, scopes, expiresAtMs }) => [id, name, scopes.join(' '), localTime(expiresAtMs)],
+  cells: ({ id, name, scopes, expiresAtMs }: ChildRecord) => [id, name, scopes.join(' '), localTime(expiresAtMs)],
 };
 
-export interface KeyTable {
+interface KeyTable {
   readonly heads: readonly string[];
   readonly cells: (key: PlacedKey, nowMs: number) => readonly string[];
 }
@@ -127,26 +125,14 @@ export async function* keyPages(store: AdminStore, filter: KeyFilter, nowMs: num
     const [first, last] = [page[0], page.at(-1)];
     newest ??= first?.row;
     if (newest !== undefined && last !== undefined) progress(newest - last.row, newest);
-    before = page.length < PAGE_ROWS ? undefined : page.at(-1)?.row;
+    before = page.length < PAGE_ROWS ? undefined : last?.row;
   }
 }
 
-export interface FilterOptions {
-  readonly user: string | undefined;
-  readonly scope: string | undefined;
-  readonly 'created-after': number | undefined;
-  readonly 'unused-for': number | undefined;
-  readonly 'expires-within'?: number | undefined;
-}
+type FilterValues = ValuesOf<typeof FILTER> & { readonly 'expires-within'?: number | undefined };
 
-export function filterOf(options: FilterOptions, nowMs: number): KeyFilter {
-  const {
-    user: owner,
-    scope,
-    'created-after': createdFromMs,
-    'unused-for': unusedMs,
-    'expires-within': leftMs,
-  } = options;
+export function filterOf({ user: owner, scope, ...times }: FilterValues, nowMs: number): KeyFilter {
+  const { 'created-after': createdFromMs, 'unused-for': unusedMs, 'expires-within': leftMs } = times;
   return {
     owner,
     scope,

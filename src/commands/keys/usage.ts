@@ -76,7 +76,7 @@ async function missingIn(db: Database, { from, to }: Days, today: number): Promi
 }
 
 interface Shown {
-  readonly by: 'owner' | 'key';
+  readonly by: UsageQuery['by'];
   readonly json: boolean;
   readonly shown: { readonly from: string; readonly to: string; readonly complete: boolean };
   readonly io: Io;
@@ -90,27 +90,20 @@ async function write(used: readonly Used[], db: Database, { by, json, shown, io 
     const ids = page.flatMap(({ keyId }) => keyId ?? []);
     const keys = ids.length === 0 ? [] : await admin.page({ ids }, 0, Number.MAX_SAFE_INTEGER, ids.length);
     const names = new Map(keys.map(({ id, name }) => [id, name]));
-    const named = page.map(({ keyId, ...one }) => ({ ...one, keyId, name: keyId && (names.get(keyId) ?? '') }));
-    if (json) await io.writeJson(named.map((one) => ({ ...lineOf(one), ...shown })));
-    else await io.writeTable([...heads, ...named.map((one) => cellsOf(one, by))]);
+    const nameOf = (keyId: string) => names.get(keyId) ?? '';
+    const keyCells = (keyId: string | null) => (keyId === null ? ['-', DELETED] : [keyId, nameOf(keyId)]);
+    const cells = ({ owner, keyId, units }: Used) => [String(units), owner, ...(by === 'key' ? keyCells(keyId) : [])];
+    const line = ({ owner, keyId, units }: Used) => ({
+      owner,
+      ...(keyId !== null && { keyId, keyName: nameOf(keyId) }),
+      units,
+      ...shown,
+    });
+    if (json) await io.writeJson(page.map(line));
+    else await io.writeTable([...heads, ...page.map(cells)]);
     heads = [];
   }
   if (json) return;
   const sum = used.reduce((units, one) => units + one.units, 0);
   await io.writeTable([...heads, [String(sum), `in all, ${shown.from} to ${shown.to}`]]);
 }
-
-interface Named extends Used {
-  readonly name: string | null;
-}
-
-const lineOf = ({ owner, keyId, name, units }: Named) => ({
-  owner,
-  ...(keyId !== null && { keyId, keyName: name }),
-  units,
-});
-
-const cellsOf = ({ owner, keyId, name, units }: Named, by: 'owner' | 'key'): string[] =>
-  by === 'owner'
-    ? [String(units), owner]
-    : [String(units), owner, keyId ?? '-', keyId === null ? DELETED : String(name)];
