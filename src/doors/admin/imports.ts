@@ -1,10 +1,16 @@
-// Imports keys in batches for AdminStore; existing keys stay as they are, but for the form of their secret.
+// Imports keys in batches; existing keys stay as they are, but for the form of their secret.
 
+import type { Origin } from '../../keys/actor.ts';
 import type { ApiKeyRecord } from '../../keys/record.ts';
 import { type Database, firstOf, type Statement } from '../../store/database.ts';
 import { insertArg, insertArgs, insertIf } from '../../store/key-changes.ts';
 import { rowBy } from '../../store/rows.ts';
-import type { AdminStore, Imported } from './keys.ts';
+
+/**
+ * What became of an imported record. `known`: a key has that secret already; `now foreign`: and only now it is taken in
+ * another form than this server's. `no place`: its owner has as many keys as he may.
+ */
+export type Imported = 'added' | 'known' | 'now foreign' | 'id taken' | 'no place';
 
 /** A late duplicate of the statement must not bring back a key that was deleted after the batch began. */
 const IMPORT = insertIf(
@@ -21,13 +27,14 @@ const THERE = `SELECT r.key AS at, k.key_hash = r.value ->> 0 AND k.id = r.value
 FROM json_each(?) r JOIN api_keys k ON k.row = ${rowBy('r.value ->> 0')}`;
 const IDS_THERE = 'SELECT r.key AS at FROM json_each(?) r JOIN api_keys k ON k.id = r.value ->> 1';
 
-export function createImports(db: Database, ownerKeys: number): Pick<AdminStore, 'importBatch'> {
+export function createImports(db: Database, ownerKeys: number) {
   async function found(sql: string, pairs: string) {
     return new Map((await db.read({ sql, args: [pairs] })).map((row) => [Number(row.at), row]));
   }
 
   return {
-    async importBatch(records, origin) {
+    /** Adds the records whose hash and id are new, each unless its owner is at his maximum. Returns what became of each. */
+    async importBatch(records: readonly ApiKeyRecord[], origin: Origin): Promise<readonly Imported[]> {
       const pairs = JSON.stringify(records.map(({ keyHash, id }) => [keyHash, id]));
       const newestChange = firstOf(await db.read(NEWEST_CHANGE)).seq ?? 0;
       const before = await found(THERE, pairs);

@@ -10,17 +10,10 @@ import { createAdminStore } from './store.ts';
 import { createTrail, type TrailOptions } from './trail.ts';
 import { adminUpdateKey } from './update-key.ts';
 
-export {
-  type AdminStore,
-  type Imported,
-  type KeyFilter,
-  type KeyName,
-  LAST_ROW,
-  type PlacedKey,
-  revokeAll,
-  updateKey,
-} from './keys.ts';
-export { createAdminStore } from './store.ts';
+export type { Imported } from './imports.ts';
+export { revokeAll, updateKey } from './keys.ts';
+export { LAST_ROW } from './ranges.ts';
+export { type AdminStore, createAdminStore, type KeyFilter, type KeyName, type PlacedKey } from './store.ts';
 export { whyUnknown } from './unused.ts';
 export { type Days, keptDays, type UsageQuery, type Used, usageOf } from './usage.ts';
 

@@ -1,93 +1,17 @@
 // What operators do with anybody's keys, through the command `keys` and the admin tools: find, revoke, import and edit
 // keys. Work on many keys runs in batches, so that other statements do not wait for it.
 
-import type { Metadata } from '../../ground/metadata.ts';
 import type { Problem } from '../../ground/problem.ts';
-import type { Quota, RateLimit } from '../../ground/rate-limit.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from '../../keys/actor.ts';
 import type { Granted } from '../../keys/grants.ts';
 import { type EditShownWith, type MadeEdit, type OwnKey, ownKeys, showEdit } from '../../keys/listing.ts';
-import { type ApiKeyRecord, isIdShaped, type ListedKey } from '../../keys/record.ts';
-import type { Changed, ChildName, DerivedKeys, KeyEvent, ListPlace } from '../../keys/store.ts';
-import type { Choice, ChoicePlace, Looked } from './choices.ts';
-
-/** Selects the keys that match every field given. */
-export interface KeyFilter {
-  readonly owner?: string | undefined;
-  readonly ids?: readonly string[] | undefined;
-  readonly scope?: string | undefined;
-  readonly createdFromMs?: number | undefined;
-  /** Only usable keys neither created nor used since then. */
-  readonly unusedSinceMs?: number | undefined;
-  /** Only usable keys that expire by then. */
-  readonly expiresByMs?: number | undefined;
-}
-
-/** An operator's edit of a key. Null means the server's limit or quota, no expiry, no metadata. */
-export interface KeyEdit {
-  readonly name?: string | undefined;
-  readonly scopes?: readonly string[] | undefined;
-  readonly expiresAtMs?: number | null | undefined;
-  readonly rateLimit?: RateLimit | null | undefined;
-  readonly quota?: Quota | null | undefined;
-  readonly metadata?: Metadata | null | undefined;
-}
-
-/** The fields that decide whether an edit is allowed. */
-export type EditedKey = Pick<ListedKey, 'scopes' | 'expiresAtMs'>;
-
-export interface PlacedKey extends ListedKey {
-  readonly row: number;
-  /** Whether all keys of the owner are refused. */
-  readonly blocked: boolean;
-}
-
-/** A hash or fingerprint may be that of any of the key's secrets. */
-export type KeyName = { readonly id: string } | { readonly fingerprint: string } | { readonly keyHash: string };
-
-/** Gets the progress of a scan of all keys: rows read, and rows in total. */
-type OnRead = (done: number, total: number) => void;
-
-/** Keys that fit a choice, and how far the look went. */
-export interface LookedAt extends Omit<Looked, 'rows'> {
-  readonly keys: readonly PlacedKey[];
-}
-
-export interface AdminStore {
-  /** Returns the newest keys inserted before row `before`, newest first. */
-  page(filter: KeyFilter, nowMs: number, before: number, limit: number, onRead?: OnRead): Promise<readonly PlacedKey[]>;
-  find(name: KeyName): Promise<readonly PlacedKey[]>;
-  /** Looks for keys that may be trouble, after a position (null: from the first). */
-  look(choice: Choice, owner: string | undefined, nowMs: number, after: ChoicePlace | null): Promise<LookedAt>;
-  /** Returns events without a key of an owner before a number, newest first. */
-  eventsOfOwner(owner: string, beforeSeq: number, limit: number): Promise<readonly KeyEvent[]>;
-  countActive(filter: KeyFilter, nowMs: number, onRead?: OnRead): Promise<number>;
-  /** Revokes the first active keys after row `after` that match. Returns null if there were none. */
-  revokeNext(filter: KeyFilter, nowMs: number, after: number, origin: Origin): Promise<RevokedBatch | null>;
-  /** Adds the records whose hash and id are new, each unless its owner is at his maximum. Returns what became of each. */
-  importBatch(records: readonly ApiKeyRecord[], origin: Origin): Promise<readonly Imported[]>;
-  /** Changes the given fields of a key if it still is as `read`. Null: it isn't, or nothing would change. */
-  edit(keyId: string, edit: KeyEdit, origin: Origin, read?: EditedKey): Promise<Changed | null>;
-  /** Returns the database's time. */
-  nowMs(): Promise<number>;
-}
-
-export interface RevokedBatch {
-  readonly ids: readonly string[];
-  readonly lastRow: number;
-}
-
-/**
- * What became of an imported record. `known`: a key has that secret already; `now foreign`: and only now it is taken in
- * another form than this server's. `no place`: its owner has as many keys as he may.
- */
-export type Imported = 'added' | 'known' | 'now foreign' | 'id taken' | 'no place';
-
-/** Row numbers before all keys, and after all of them. */
-export const FIRST_ROW = 0;
-export const LAST_ROW = Number.MAX_SAFE_INTEGER;
+import { isIdShaped } from '../../keys/record.ts';
+import type { ChildName, DerivedKeys, ListPlace } from '../../keys/store.ts';
+import type { Choice, ChoicePlace } from './choices.ts';
+import { FIRST_ROW } from './ranges.ts';
+import type { AdminStore, EditedKey, KeyEdit, KeyFilter, KeyName, PlacedKey } from './store.ts';
 
 /** Revokes every active key that matches, in batches. Reports each batch, with the running total. */
 export async function revokeAll(

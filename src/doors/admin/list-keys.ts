@@ -14,7 +14,8 @@ import { childrenPage } from '../../tools/list-api-keys.ts';
 import { CHOICES } from './choices.ts';
 import { cursorOf, type Place, placeIn } from './cursor.ts';
 import { adminListed, adminListedFields } from './fields.ts';
-import { type AdminKeys, LAST_ROW, type NamedKey } from './keys.ts';
+import type { AdminKeys, NamedKey } from './keys.ts';
+import { LAST_ROW } from './ranges.ts';
 
 const { keyId } = keyIdInput.entries;
 

@@ -6,8 +6,12 @@ import type { Database } from '../../store/database.ts';
 /** The most rows that one statement scans: some 150 ms of a database. */
 const RANGE_ROWS = 100_000;
 
+/** Row numbers before all keys, and after all of them. */
+export const FIRST_ROW = 0;
+export const LAST_ROW = Number.MAX_SAFE_INTEGER;
+
 /** Rows after `after`, up to and including `to`. */
-export interface Range {
+interface Range {
   readonly after: number;
   readonly to: number;
 }

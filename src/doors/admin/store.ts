@@ -1,7 +1,11 @@
-// Implements AdminStore over a Database. Filters may match any key, so they scan the table in insertion order, in ranges
-// and batches.
+// What operators read and write of anybody's keys. Filters may match any key, so they scan the table in insertion order, in
+// ranges and batches.
 
+import type { Metadata } from '../../ground/metadata.ts';
+import type { Quota, RateLimit } from '../../ground/rate-limit.ts';
+import type { Origin } from '../../keys/actor.ts';
 import { KEYS_MAX_DEFAULT } from '../../keys/plans.ts';
+import type { ListedKey } from '../../keys/record.ts';
 import { type Database, firstOf, nowMsOf, type Row, type Statement } from '../../store/database.ts';
 import { changeKey } from '../../store/key-changes.ts';
 import {
@@ -14,10 +18,45 @@ import {
   RULES_OF,
   USED_AT,
 } from '../../store/rows.ts';
-import { lookAt } from './choices.ts';
+import { type Choice, type ChoicePlace, lookAt } from './choices.ts';
 import { createImports } from './imports.ts';
-import { type AdminStore, FIRST_ROW, type KeyFilter, type KeyName, type PlacedKey } from './keys.ts';
-import { rangesAfter, rangesBefore } from './ranges.ts';
+import { FIRST_ROW, type OnRange, rangesAfter, rangesBefore } from './ranges.ts';
+
+/** Selects the keys that match every field given. */
+export interface KeyFilter {
+  readonly owner?: string | undefined;
+  readonly ids?: readonly string[] | undefined;
+  readonly scope?: string | undefined;
+  readonly createdFromMs?: number | undefined;
+  /** Only usable keys neither created nor used since then. */
+  readonly unusedSinceMs?: number | undefined;
+  /** Only usable keys that expire by then. */
+  readonly expiresByMs?: number | undefined;
+}
+
+/** An operator's edit of a key. Null means the server's limit or quota, no expiry, no metadata. */
+export interface KeyEdit {
+  readonly name?: string | undefined;
+  readonly scopes?: readonly string[] | undefined;
+  readonly expiresAtMs?: number | null | undefined;
+  readonly rateLimit?: RateLimit | null | undefined;
+  readonly quota?: Quota | null | undefined;
+  readonly metadata?: Metadata | null | undefined;
+}
+
+/** The fields that decide whether an edit is allowed. */
+export type EditedKey = Pick<ListedKey, 'scopes' | 'expiresAtMs'>;
+
+export interface PlacedKey extends ListedKey {
+  readonly row: number;
+  /** Whether all keys of the owner are refused. */
+  readonly blocked: boolean;
+}
+
+/** A hash or fingerprint may be that of any of the key's secrets. */
+export type KeyName = { readonly id: string } | { readonly fingerprint: string } | { readonly keyHash: string };
+
+export type AdminStore = ReturnType<typeof createAdminStore>;
 
 type Args = NonNullable<Statement['args']>;
 
@@ -54,9 +93,11 @@ const isIndexed = ({ owner, ids }: KeyFilter): boolean => owner !== undefined ||
 const isSparse = (filter: KeyFilter): boolean =>
   !isIndexed(filter) && Object.values(filter).some((part) => part !== undefined);
 
-export function createAdminStore(db: Database, ownerKeys = KEYS_MAX_DEFAULT): AdminStore {
-  return { ...createReads(db), ...createChanges(db), ...createImports(db, ownerKeys) };
-}
+export const createAdminStore = (db: Database, ownerKeys = KEYS_MAX_DEFAULT) => ({
+  ...createReads(db),
+  ...createChanges(db),
+  ...createImports(db, ownerKeys),
+});
 
 /** Selects the events of an owner that are about no key. */
 const eventsOfOwner = (limit: number) =>
@@ -64,16 +105,15 @@ const eventsOfOwner = (limit: number) =>
 
 const countOf = (rows: readonly Row[]): number => Number(firstOf(rows).count);
 
-type Reads = 'page' | 'find' | 'look' | 'eventsOfOwner' | 'countActive' | 'nowMs';
-
-function createReads(db: Database): Pick<AdminStore, Reads> {
-  async function listed(sql: string, args: Args) {
+function createReads(db: Database) {
+  async function listed(sql: string, args: Args): Promise<readonly PlacedKey[]> {
     const rows = await db.read({ sql, args });
     return rows.map((row) => ({ ...listedOf(row), row: Number(row.row), blocked: row.blocked === 1 }));
   }
 
   return {
-    async page(filter, nowMs, before, limit, onRange) {
+    /** Returns the newest keys inserted before row `before`, newest first. */
+    async page(filter: KeyFilter, nowMs: number, before: number, limit: number, onRange?: OnRange) {
       const { sql, args } = conditionOf(filter, nowMs);
       const found = `${LISTED} WHERE k.row > ? AND k.row <= ? AND ${sql} ORDER BY k.row DESC LIMIT ${limit}`;
       const keys: PlacedKey[] = [];
@@ -84,24 +124,26 @@ function createReads(db: Database): Pick<AdminStore, Reads> {
       return keys.slice(0, limit);
     },
 
-    find(name) {
+    find(name: KeyName) {
       const [sql, ...args] = namedBy(name);
       return listed(`${LISTED} WHERE ${sql} LIMIT 10`, args);
     },
 
-    async look(choice, owner, nowMs, after) {
+    /** Looks for keys that may be trouble, after a position (null: from the first). */
+    async look(choice: Choice, owner: string | undefined, nowMs: number, after: ChoicePlace | null) {
       const { rows, ...how } = await lookAt(db, choice, owner, nowMs, after);
       const sql = `${LISTED} WHERE k.row IN (SELECT value FROM json_each(?))`;
       const byRow = new Map((await listed(sql, [JSON.stringify(rows)])).map((key) => [key.row, key]));
       return { keys: rows.flatMap((row) => byRow.get(row) ?? []), ...how };
     },
 
-    async eventsOfOwner(owner, beforeSeq, limit) {
+    /** Returns events without a key of an owner before a number, newest first. */
+    async eventsOfOwner(owner: string, beforeSeq: number, limit: number) {
       const sql = eventsOfOwner(limit);
       return (await db.read({ sql, args: [owner, beforeSeq], fairnessKey: owner })).map(eventOf);
     },
 
-    async countActive(filter, nowMs, onRange) {
+    async countActive(filter: KeyFilter, nowMs: number, onRange?: OnRange) {
       const { sql, args } = conditionOf(filter, nowMs);
       const counted = `SELECT count(*) AS count ${KEYS} WHERE k.row > ? AND k.row <= ? AND k.active = 1 AND ${sql}`;
       let count = 0;
@@ -111,13 +153,14 @@ function createReads(db: Database): Pick<AdminStore, Reads> {
       return count;
     },
 
+    /** Returns the database's time. */
     nowMs: () => nowMsOf(db),
   };
 }
 
 const ENDED = 'SELECT id FROM api_keys WHERE id IN (SELECT value FROM json_each(?)) AND active = 0 ORDER BY row';
 
-function createChanges(db: Database): Omit<AdminStore, Reads | 'importBatch'> {
+function createChanges(db: Database) {
   /** Returns the first active keys after a row that match. */
   async function nextActive(filter: KeyFilter, nowMs: number, row: number): Promise<readonly Row[]> {
     const { sql, args } = conditionOf(filter, nowMs);
@@ -131,7 +174,8 @@ function createChanges(db: Database): Omit<AdminStore, Reads | 'importBatch'> {
   }
 
   return {
-    async revokeNext(filter, nowMs, after, origin) {
+    /** Revokes the first active keys after row `after` that match. Returns null if there were none. */
+    async revokeNext(filter: KeyFilter, nowMs: number, after: number, origin: Origin) {
       // Reads first: if an UPDATE has to be sent twice, it does not say how many rows the first one changed.
       const found = await nextActive(filter, nowMs, after);
       const last = found.at(-1);
@@ -147,7 +191,8 @@ function createChanges(db: Database): Omit<AdminStore, Reads | 'importBatch'> {
       return { ids: ended.map(({ id }) => String(id)), lastRow: Number(last.row) };
     },
 
-    edit(keyId, edit, origin, read) {
+    /** Changes the given fields of a key if it still is as `read`. Null: it isn't, or nothing would change. */
+    edit(keyId: string, edit: KeyEdit, origin: Origin, read?: EditedKey) {
       const { names, values } = columnsOf(edit);
       const marks = values.map((_, index) => `?${index + 5}`);
       const was = names.map((name) => compared(name));

@@ -10,7 +10,7 @@ import { HISTORY_READ, type HistoryPage, historyPage, type PastEvent } from '../
 import { isIdShaped } from '../../keys/record.ts';
 import type { KeyEvent, KeyStore } from '../../keys/store.ts';
 import type { Log } from '../../watch/log.ts';
-import type { AdminStore } from './keys.ts';
+import type { AdminStore } from './store.ts';
 
 export interface TrailOptions {
   readonly store: KeyStore;

@@ -4,8 +4,7 @@
 import { DAY_S } from '../../ground/limits/rates.ts';
 import { type Database, firstOf, type Row } from '../../store/database.ts';
 import { dayIn, firstDayOf, unitsBetween } from '../../store/months.ts';
-import { FIRST_ROW } from './keys.ts';
-import { type OnRange, rangesAfter } from './ranges.ts';
+import { FIRST_ROW, type OnRange, rangesAfter } from './ranges.ts';
 
 /** UTC days since 1970, both included. */
 export interface Days {
