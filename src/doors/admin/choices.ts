@@ -4,24 +4,11 @@
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { type Database, firstOf, held } from '../../store/database.ts';
 import { IS_BLOCKED, USED_AT } from '../../store/rows.ts';
+import type { Place } from './cursor.ts';
+import { FIRST_ROW, LAST_ROW } from './ranges.ts';
 
 export const CHOICES = ['expiring', 'never_expires', 'unused'] as const;
 export type Choice = (typeof CHOICES)[number];
-
-/** A key's position in the order of a choice: `at` is its expiry for `expiring`, otherwise 0. */
-export interface ChoicePlace {
-  readonly at: number;
-  readonly row: number;
-}
-
-export interface Looked {
-  /** The rows of the keys that fit, in their order. */
-  readonly rows: readonly number[];
-  /** How many keys were looked at. */
-  readonly looked: number;
-  /** The last key that was looked at; null: there is none after it. */
-  readonly next: ChoicePlace | null;
-}
 
 /** The most keys that one request looks at, and brings. */
 const LOOKED_MAX = 10_000;
@@ -35,6 +22,8 @@ interface Order {
   readonly at: string;
   readonly next: string;
   readonly by: string;
+  /** The place before the first key. */
+  readonly start: Place;
 }
 
 const SOONEST_FIRST: Order = {
@@ -42,8 +31,9 @@ const SOONEST_FIRST: Order = {
   next: `active = 1 AND expires_at_ms IS NOT NULL AND expires_at_ms BETWEEN max(?1, ?3) AND ?3 + ${EXPIRING_WITHIN_MS}
 AND (expires_at_ms, row) > (?1, ?2)`,
   by: 'expires_at_ms, row',
+  start: { at: 0, row: FIRST_ROW },
 };
-const NEWEST_FIRST: Order = { at: '0', next: '?1 = 0 AND row < ?2', by: 'row DESC' };
+const NEWEST_FIRST: Order = { at: '0', next: '?1 = 0 AND row < ?2', by: 'row DESC', start: { at: 0, row: LAST_ROW } };
 
 const FITS: Readonly<Record<Choice, readonly [order: Order, fits: string]>> = {
   expiring: [SOONEST_FIRST, '1'],
@@ -67,22 +57,18 @@ WHERE o.nth <= ${LOOKED_MAX} AND k.active = 1 AND (k.expires_at_ms IS NULL OR k.
 AND NOT blocked AND ${fits} LIMIT ${FITTING_MAX}) f ORDER BY f.nth`;
 }
 
-/** The position before the first key of each order. */
-const BEFORE_ALL: Readonly<Record<Choice, ChoicePlace>> = {
-  expiring: { at: 0, row: 0 },
-  never_expires: { at: 0, row: Number.MAX_SAFE_INTEGER },
-  unused: { at: 0, row: Number.MAX_SAFE_INTEGER },
-};
-
-/** Looks at the next keys after a position (null: at the first), of an owner or of all. */
+/**
+ * Looks at the next keys after a position (null: at the first), of an owner or of all. Returns the rows of those that fit, in
+ * their order, how many keys it looked at, and the last of them (null: there is none after it).
+ */
 export async function lookAt(
   db: Database,
   choice: Choice,
   owner: string | undefined,
   nowMs: number,
-  after: ChoicePlace | null,
-): Promise<Looked> {
-  const { at, row } = after ?? BEFORE_ALL[choice];
+  after: Place | null,
+) {
+  const { at, row } = after ?? FITS[choice][0].start;
   const found = await db.read({
     sql: statementOf(choice, owner !== undefined),
     args: [at, row, nowMs, owner ?? null],

@@ -9,7 +9,8 @@ import type { Granted } from '../../keys/grants.ts';
 import { type EditShownWith, type MadeEdit, type OwnKey, ownKeys, showEdit } from '../../keys/listing.ts';
 import { isIdShaped } from '../../keys/record.ts';
 import type { ChildName, DerivedKeys, ListPlace } from '../../keys/store.ts';
-import type { Choice, ChoicePlace } from './choices.ts';
+import type { Choice } from './choices.ts';
+import type { Place } from './cursor.ts';
 import { FIRST_ROW } from './ranges.ts';
 import type { AdminStore, EditedKey, KeyEdit, KeyFilter, KeyName, PlacedKey } from './store.ts';
 
@@ -149,7 +150,7 @@ export function createAdminKeys(store: AdminStore, options: AdminKeysOptions) {
       isIdShaped(parentId) ? derived.listChildren(parentId, null, clock.nowMs(), after) : [],
 
     /** Looks for keys that may be trouble, of one owner or of all, after a position. */
-    async look(choice: Choice, owner: string | undefined, after: ChoicePlace | null) {
+    async look(choice: Choice, owner: string | undefined, after: Place | null) {
       const nowMs = clock.nowMs();
       const { keys, ...how } = await store.look(choice, owner, nowMs, after);
       return { keys: await ownKeys(keys, options, nowMs), ...how };

@@ -92,16 +92,16 @@ async function answerOf(admin: AdminKeys, asked: Asked, place: Place | null, cal
     return { keys: namedKeys(await admin.named({ fingerprint: fingerprint.toLowerCase() }), caller), end: null };
   }
   if (childrenOf !== undefined) {
-    const after = place && { createdAtMs: place[0], row: place[1] };
+    const after = place && { createdAtMs: place.at, row: place.row };
     const { keys, last } = childrenPage(await admin.children(childrenOf, after), caller);
-    return { keys, end: last && ([last.createdAtMs, last.row] as const) };
+    return { keys, end: last && { at: last.createdAtMs, row: last.row } };
   }
   if (only !== undefined) {
-    const { keys, looked, next } = await admin.look(only, owner, place && { at: place[0], row: place[1] });
-    return { keys: shown(keys), looked, end: next && ([next.at, next.row] as const) };
+    const { keys, looked, next } = await admin.look(only, owner, place);
+    return { keys: shown(keys), looked, end: next };
   }
-  const { keys, next } = await admin.page(owner, place?.[1] ?? LAST_ROW);
-  return { keys: shown(keys), end: next === null ? null : ([0, next] as const) };
+  const { keys, next } = await admin.page(owner, place?.row ?? LAST_ROW);
+  return { keys: shown(keys), end: next === null ? null : { at: 0, row: next } };
 }
 
 const namedKeys = (found: readonly NamedKey[], caller: Caller) =>

@@ -18,7 +18,8 @@ import {
   RULES_OF,
   USED_AT,
 } from '../../store/rows.ts';
-import { type Choice, type ChoicePlace, lookAt } from './choices.ts';
+import { type Choice, lookAt } from './choices.ts';
+import type { Place } from './cursor.ts';
 import { createImports } from './imports.ts';
 import { FIRST_ROW, type OnRange, rangesAfter, rangesBefore } from './ranges.ts';
 
@@ -130,7 +131,7 @@ function createReads(db: Database) {
     },
 
     /** Looks for keys that may be trouble, after a position (null: from the first). */
-    async look(choice: Choice, owner: string | undefined, nowMs: number, after: ChoicePlace | null) {
+    async look(choice: Choice, owner: string | undefined, nowMs: number, after: Place | null) {
       const { rows, ...how } = await lookAt(db, choice, owner, nowMs, after);
       const sql = `${LISTED} WHERE k.row IN (SELECT value FROM json_each(?))`;
       const byRow = new Map((await listed(sql, [JSON.stringify(rows)])).map((key) => [key.row, key]));
