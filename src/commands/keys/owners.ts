@@ -1,7 +1,6 @@
 // `keys owners`: lists owners that have keys or settings, by name.
 
 import { createOwnerStore, type OwnersPage, pageOfOwners, writtenOwner } from '../../doors/owners/index.ts';
-import type { ShownOwner } from '../../keys/plans.ts';
 import { command } from '../command.ts';
 import { flag } from '../options.ts';
 import { withStore } from './database.ts';
@@ -17,7 +16,7 @@ export const verb = command({
       const reading = ownersIn(store, config);
       let isFirst = true;
       for (let after: string | null = ''; after !== null; ) {
-        const { owners, next }: OwnersPage<ShownOwner> = await pageOfOwners(ownerStore, reading, after);
+        const { owners, next }: OwnersPage = await pageOfOwners(ownerStore, reading, after);
         const found = owners.map(writtenOwner);
         if (json) await io.writeJson(found);
         else if (isFirst || found.length > 0) await writeOwners(io, found, isFirst);

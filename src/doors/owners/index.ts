@@ -11,7 +11,7 @@ import { createOwnerStore } from './store.ts';
 import { adminUpdateOwner } from './update-owner.ts';
 
 export { writtenOwner } from './fields.ts';
-export { type OwnerStore, type OwnersPage, ownerNamed, pageOfOwners, removeOwner, updateOwner } from './owners.ts';
+export { type OwnersPage, ownerNamed, pageOfOwners, removeOwner, updateOwner } from './owners.ts';
 export { createOwnerStore } from './store.ts';
 
 interface OwnerToolsOptions extends OwnersOptions {

@@ -5,67 +5,20 @@ import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from '../../keys/actor.ts';
 import type { Feed } from '../../keys/feed.ts';
-import {
-  type PlansOptions,
-  type ShownOwner,
-  type ShownPlans,
-  type StoredOwner,
-  shownOwners,
-} from '../../keys/plans.ts';
-import type { OwnerSettings } from '../../keys/record.ts';
+import { type PlansOptions, type ShownOwner, type ShownPlans, shownOwners } from '../../keys/plans.ts';
 import type { Log } from '../../watch/log.ts';
-
-/** Fields that are given are set; null: back to the server's. */
-export type OwnerEdit = { readonly [F in keyof OwnerSettings]?: OwnerSettings[F] | undefined };
-
-/** Every function throws a StoreOutage when the database is out of reach. Writes are idempotent, as in KeyStore. */
-export interface OwnerStore {
-  /**
-   * Returns the next owners that have keys or settings or are blocked, in the database's order: 100, or as many as have
-   * 10,000 keys together, but at least one if there is one.
-   */
-  ownersAfter(owner: string): Promise<OwnersPage<StoredOwner>>;
-  /** Returns whether anything of an owner is stored: keys, settings, counts, or events beside that of the removal. */
-  isKept(owner: string): Promise<boolean>;
-  /** Changes settings. Returns false if nothing was different. */
-  set(owner: string, edit: OwnerEdit, origin: Origin): Promise<boolean>;
-  /** Blocks an owner. Returns false if he was blocked already. */
-  block(owner: string, origin: Origin): Promise<boolean>;
-  /** Unblocks an owner. Returns false if he was not blocked. */
-  unblock(owner: string, origin: Origin): Promise<boolean>;
-  blockedOwners(): Promise<readonly BlockedOwner[]>;
-  /** Deletes the codes of keys that are not made yet. */
-  deleteCodes(owner: string): Promise<void>;
-  /** Deletes up to `limit` keys of an owner. Returns how many. */
-  deleteKeys(owner: string, limit: number, origin: Origin): Promise<number>;
-  /** Removes settings and counts, and the owner's events but for one of the removal. A block stays. */
-  leave(owner: string, origin: Origin): Promise<void>;
-}
-
-export interface BlockedOwner {
-  readonly owner: string;
-  readonly blockedAtMs: number;
-}
-
-export interface OwnersPage<Owner> {
-  readonly owners: readonly Owner[];
-  /** The name after which the next page begins; null: there is none. */
-  readonly next: string | null;
-}
-
-/** Keys that one statement deletes: it holds up other writers for milliseconds. */
-const DELETED_AT_ONCE = 100;
+import { DELETED_AT_ONCE, type OwnerEdit, type OwnerStore } from './store.ts';
 
 /** Removes an owner and all keys. Calls `onKeys` with how many were deleted so far. */
 export async function removeOwner(
   store: OwnerStore,
   owner: string,
   origin: Origin,
-  onKeys: (deleted: number) => unknown = () => {},
+  onKeys: (deleted: number) => unknown,
 ): Promise<void> {
   await store.deleteCodes(owner); // first: one that is redeemed meanwhile would make a key again
   for (let deleted = 0; ; ) {
-    const count = await store.deleteKeys(owner, DELETED_AT_ONCE, origin);
+    const count = await store.deleteKeys(owner, origin);
     deleted += count;
     onKeys(deleted);
     if (count < DELETED_AT_ONCE) break;
@@ -102,12 +55,14 @@ export interface OwnersOptions extends PlansOptions {
   readonly log: Log;
 }
 
+export interface OwnersPage {
+  readonly owners: readonly ShownOwner[];
+  /** The name after which the next page begins; null: there is none. */
+  readonly next: string | null;
+}
+
 /** Returns the owners after a name, with what is in force and what was used. */
-export async function pageOfOwners(
-  ownerStore: OwnerStore,
-  plans: ShownPlans,
-  after: string,
-): Promise<OwnersPage<ShownOwner>> {
+export async function pageOfOwners(ownerStore: OwnerStore, plans: ShownPlans, after: string): Promise<OwnersPage> {
   const { owners, next } = await ownerStore.ownersAfter(after);
   return { owners: await shownOwners(owners, plans), next };
 }

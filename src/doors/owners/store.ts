@@ -1,9 +1,14 @@
-// Implements OwnerStore over a Database: the list of owners, their settings, and the removal of an owner.
+// The list of owners, their settings and blocks, and the removal of an owner, in the database.
 
+import type { Origin } from '../../keys/actor.ts';
 import type { OwnerSettings } from '../../keys/record.ts';
 import { type Database, firstOf, type Statement, type Value } from '../../store/database.ts';
 import { OWNER_SETTINGS, storedOwnerOf } from '../../store/owner-settings.ts';
-import type { OwnerStore } from './owners.ts';
+
+/** Fields that are given are set; null: back to the server's. */
+export type OwnerEdit = { readonly [F in keyof OwnerSettings]?: OwnerSettings[F] | undefined };
+
+export type OwnerStore = ReturnType<typeof createOwnerStore>;
 
 const COLUMNS = {
   rateLimit: ['limit_requests', 'limit_window_s'],
@@ -13,7 +18,7 @@ const COLUMNS = {
 } as const satisfies Record<keyof OwnerSettings, readonly string[]>;
 
 /** Returns the columns of the given settings, and their values. */
-function ownerColumnsOf(given: { readonly [F in keyof OwnerSettings]?: OwnerSettings[F] | undefined }) {
+function ownerColumnsOf(given: OwnerEdit) {
   const fields = (Object.keys(COLUMNS) as (keyof OwnerSettings)[]).filter((field) => given[field] !== undefined);
   const values: Readonly<Record<keyof OwnerSettings, readonly Value[]>> = {
     rateLimit: [given.rateLimit?.requests ?? null, given.rateLimit?.windowS ?? null],
@@ -48,12 +53,11 @@ RETURNING owner`;
 
 const BLOCKED_OWNERS: Statement = { sql: 'SELECT owner, blocked_at_ms FROM blocked_owners ORDER BY owner' };
 
-/** Selects some keys of an owner. The limit is written in: SQLite compiles a statement with a bound one anew each time. */
-const keysOf = (limit: number) => `SELECT row FROM api_keys WHERE user_id = ?1 LIMIT ${limit}`;
-
+/** Keys that one statement deletes: it holds up other writers for milliseconds. */
+export const DELETED_AT_ONCE = 100;
+const SOME_KEYS = `SELECT row FROM api_keys WHERE user_id = ?1 LIMIT ${DELETED_AT_ONCE}`;
 // A trigger deletes the rows, because a DELETE could not say who makes it.
-const deleteKeys = (limit: number) =>
-  `UPDATE api_keys SET deleting = 1, changed_by = ?2 WHERE row IN (${keysOf(limit)})`;
+const DELETE_KEYS = `UPDATE api_keys SET deleting = 1, changed_by = ?2 WHERE row IN (${SOME_KEYS})`;
 
 const LEAVE = `INSERT INTO owners (owner, changed_by, deleting) VALUES (?1, ?2, 1)
 ON CONFLICT (owner) DO UPDATE SET deleting = 1, changed_by = excluded.changed_by, changed_at_ms = excluded.changed_at_ms`;
@@ -74,7 +78,8 @@ const FORGET_EVENTS = 'DELETE FROM key_events WHERE seq BETWEEN ?2 AND ?3 AND ow
 const HAS_EVENTS = `SELECT 1 FROM key_events
 WHERE seq BETWEEN ?2 AND ?3 AND owner = ?1 AND kind <> 'owner_deleted' LIMIT 1`;
 
-export function createOwnerStore(db: Database): OwnerStore {
+/** Creates the store. Its functions throw a StoreOutage while the database is out of reach; writes are idempotent (KeyStore). */
+export function createOwnerStore(db: Database) {
   /** Returns ranges over all events as arguments, and the seq of the event that the owner was deleted. */
   async function rangesOf(owner: string) {
     const { first, last, kept } = firstOf(await db.read({ sql: LAST_EVENTS, args: [owner] }));
@@ -102,7 +107,11 @@ export function createOwnerStore(db: Database): OwnerStore {
   }
 
   return {
-    async ownersAfter(owner) {
+    /**
+     * Returns the next owners that have keys or settings or are blocked, in the database's order, and the name after which the
+     * next page begins (null: there is none). A page has at least one owner if there is one.
+     */
+    async ownersAfter(owner: string) {
       const rows = await db.read({ sql: OWNERS_AFTER, args: [owner] });
       const keysBefore = rows.map(({ before }) => Number(before));
       const fits = (at: number) => at === 0 || (keysBefore[at + 1] ?? Infinity) <= PAGE.keys;
@@ -113,12 +122,14 @@ export function createOwnerStore(db: Database): OwnerStore {
       return { owners, next: isLast ? null : (owners.at(-1)?.owner ?? null) };
     },
 
-    async isKept(owner) {
+    /** Returns whether anything of an owner is stored: keys, settings, counts, or events beside that of the removal. */
+    async isKept(owner: string): Promise<boolean> {
       const { is_kept } = firstOf(await db.read({ sql: HAS_ROWS, args: [owner] }));
       return is_kept === 1 || hasEvents(owner);
     },
 
-    async set(owner, edit, origin) {
+    /** Changes settings. Returns false if nothing was different. */
+    async set(owner: string, edit: OwnerEdit, origin: Origin): Promise<boolean> {
       const { names, values } = ownerColumnsOf(edit);
       const marks = values.map((_, at) => `?${at + 3}`);
       // Inserts no row that would only say that nothing is set.
@@ -133,9 +144,11 @@ WHERE (${names.map((name) => `owners.${name}`)}) IS NOT (${names.map((name) => `
       return changed > 0 || repeated;
     },
 
-    block: (owner, origin) => changed(BLOCK, [owner, JSON.stringify(origin)]),
+    /** Blocks an owner. Returns false if he was blocked already. */
+    block: (owner: string, origin: Origin) => changed(BLOCK, [owner, JSON.stringify(origin)]),
 
-    async unblock(owner, origin) {
+    /** Unblocks an owner. Returns false if he was not blocked. */
+    async unblock(owner: string, origin: Origin): Promise<boolean> {
       const sql = 'SELECT blocked_at_ms FROM blocked_owners WHERE owner = ?';
       const [block] = await db.read({ sql, args: [owner] });
       return block !== undefined && changed(UNBLOCK, [owner, JSON.stringify(origin), Number(block.blocked_at_ms)]);
@@ -146,17 +159,20 @@ WHERE (${names.map((name) => `owners.${name}`)}) IS NOT (${names.map((name) => `
       return rows.map((row) => ({ owner: String(row.owner), blockedAtMs: Number(row.blocked_at_ms) }));
     },
 
-    async deleteCodes(owner) {
+    /** Deletes the codes of keys that are not made yet. */
+    async deleteCodes(owner: string): Promise<void> {
       await db.write({ sql: DELETE_CODES, args: [owner] });
     },
 
-    async deleteKeys(owner, limit, origin) {
-      const { length: keys } = await db.read({ sql: keysOf(limit), args: [owner] });
-      if (keys > 0) await db.write({ sql: deleteKeys(limit), args: [owner, JSON.stringify(origin)] });
+    /** Deletes up to DELETED_AT_ONCE keys of an owner. Returns how many. */
+    async deleteKeys(owner: string, origin: Origin): Promise<number> {
+      const { length: keys } = await db.read({ sql: SOME_KEYS, args: [owner] });
+      if (keys > 0) await db.write({ sql: DELETE_KEYS, args: [owner, JSON.stringify(origin)] });
       return keys;
     },
 
-    async leave(owner, origin) {
+    /** Removes settings and counts, and the owner's events but for one of the removal. A block stays. */
+    async leave(owner: string, origin: Origin): Promise<void> {
       await db.writeAll([
         { sql: DELETE_CODES, args: [owner] },
         { sql: LEAVE, args: [owner, JSON.stringify(origin)] },
