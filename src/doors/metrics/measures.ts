@@ -23,22 +23,7 @@ const METHODS: Readonly<Record<Operation['kind'], string>> = {
   completion: 'completion/complete',
 };
 
-export interface Metrics {
-  run(transport: Transport, run: Run): Run;
-  mcp(transport: Transport, mcp: Mcp): Mcp;
-  /** Wraps a guard to count its refusals by code. */
-  guard<In, Add extends object>(guard: Guard<In, Add>): Guard<In, Add>;
-  verify(verifier: Verifier): Verifier['verify'];
-  /** Counts what became of a workload's token. */
-  token(result: 'memory' | 'verified' | 'refused' | 'unavailable'): void;
-  /** Wraps a store to time its calls. */
-  store<S extends object>(store: S): S;
-  /** Adds the gauges, which are read at each scrape. */
-  addGauges(options: GaugeOptions): void;
-  text(): Promise<string>;
-}
-
-export function createMetrics(clock: Clock): Metrics {
+export function createMetrics(clock: Clock) {
   const series = createSeries();
   const operations = (mcp_method_name: string, gen_ai_tool_name: string, error_type: string, transport: Transport) =>
     series.of('mcp_server_operation_duration_seconds', { mcp_method_name, gen_ai_tool_name, error_type, transport });
@@ -50,7 +35,7 @@ export function createMetrics(clock: Clock): Metrics {
   const secondsSince = (startedMs: number) => (clock.monotonicMs() - startedMs) / 1000;
 
   return {
-    run(transport, run) {
+    run(transport: Transport, run: Run): Run {
       const successes = new Map<Operation, Series>(); // spares nearly all calls the lookup by labels
       return async (operation, input, call, canceller) => {
         const startedMs = clock.monotonicMs();
@@ -67,7 +52,7 @@ export function createMetrics(clock: Clock): Metrics {
       };
     },
 
-    mcp(transport, mcp) {
+    mcp(transport: Transport, mcp: Mcp): Mcp {
       return async (request, peer) => {
         const startedMs = clock.monotonicMs();
         const reply = await mcp(request, peer);
@@ -78,7 +63,8 @@ export function createMetrics(clock: Clock): Metrics {
       };
     },
 
-    guard(guard) {
+    /** Wraps a guard to count its refusals by code. */
+    guard<In, Add extends object>(guard: Guard<In, Add>): Guard<In, Add> {
       const counted: typeof guard = (context) => chain(guard(context), count);
       function count(result: Awaited<ReturnType<typeof guard>>) {
         if (!result.ok) series.of('mcp_keys_refused_total', { code: result.error.code }).value += 1;
@@ -87,7 +73,7 @@ export function createMetrics(clock: Clock): Metrics {
       return Object.assign(counted, guard);
     },
 
-    verify(verifier) {
+    verify(verifier: Verifier): Verifier['verify'] {
       function count(verified: Awaited<ReturnType<Verifier['verify']>>, wasKnown: boolean) {
         if (verified.ok) (wasKnown ? memory : fromStore).value += 1;
         else refused.value += 1;
@@ -107,36 +93,39 @@ export function createMetrics(clock: Clock): Metrics {
       };
     },
 
-    token(result) {
+    /** Counts what became of a workload's token. */
+    token(result: 'memory' | 'verified' | 'refused' | 'unavailable'): void {
       series.of('mcp_keys_tokens_total', { result }).value += 1;
     },
 
-    store(store) {
+    /** Wraps a store to time its calls. */
+    store<S extends object>(store: S): S {
       const timed = Object.entries(store).map(([name, member]) => {
         if (typeof member !== 'function' || name === 'close') return [name, member];
         const durations = series.of('mcp_keys_store_duration_seconds', { operation: snakeCase(name) });
-        return [name, timedBy(member as (...args: unknown[]) => Awaitable<unknown>, durations)];
+        return [name, timedBy(member as (...args: unknown[]) => Awaitable<unknown>, durations, clock)];
       });
       // Each method has the type it had.
-      return Object.fromEntries(timed) as typeof store;
+      return Object.fromEntries(timed) as S;
     },
 
-    addGauges(options) {
+    /** Adds the gauges, which are read at each scrape. */
+    addGauges(options: GaugeOptions): void {
       gauges = createGauges(clock, options);
     },
     text: async () => series.text(await gauges()),
   };
+}
 
-  function timedBy<T>(ask: (...args: unknown[]) => Awaitable<T>, durations: Series) {
-    return async (...args: unknown[]) => {
-      const startedMs = clock.monotonicMs();
-      try {
-        return await ask(...args);
-      } finally {
-        durations.observe(secondsSince(startedMs));
-      }
-    };
-  }
+function timedBy<T>(ask: (...args: unknown[]) => Awaitable<T>, durations: Series, clock: Clock) {
+  return async (...args: unknown[]) => {
+    const startedMs = clock.monotonicMs();
+    try {
+      return await ask(...args);
+    } finally {
+      durations.observe((clock.monotonicMs() - startedMs) / 1000);
+    }
+  };
 }
 
 /**

@@ -7,13 +7,7 @@ import { SECURITY_HEADERS } from '../../web/headers.ts';
 import { challengeFor, problemResponse } from '../../web/problem-response.ts';
 import type { Handler } from '../../web/router.ts';
 
-export interface MetricsRouteOptions {
-  readonly token: string;
-  readonly sha256: Sha256;
-  readonly text: () => Promise<string>;
-}
-
-export function metricsRoute({ token, sha256, text }: MetricsRouteOptions): Handler {
+export function metricsRoute(token: string, sha256: Sha256, text: () => Promise<string>): Handler {
   // Compares hashes, so that timing reveals nothing of the token.
   const tokenHash = sha256(token, 'hex');
 

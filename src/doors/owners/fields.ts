@@ -62,10 +62,7 @@ export const shownOwnerFields = {
   quotaShare: v.pipe(v.nullable(v.number()), v.description('How much of the quota is used, 0 to 1.')),
 };
 
-interface GivenUpdate extends Omit<OwnerUpdate, 'rateLimit' | 'blocked'> {
-  readonly blocked?: boolean | null | undefined;
-  readonly rateLimit?: { readonly requests: number; readonly window: string } | null | undefined;
-}
+type GivenUpdate = v.InferOutput<v.StrictObjectSchema<typeof ownerUpdateFields, undefined>>;
 
 /** Returns the update that `ownerUpdateFields` parsed. */
 export const ownerUpdateOf = ({ rateLimit, blocked, ...update }: GivenUpdate): OwnerUpdate => ({
