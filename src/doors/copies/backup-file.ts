@@ -43,7 +43,7 @@ export async function withBackup<T>(
     });
     await letSignalsIn();
     const [row] = await db.read({ sql: 'SELECT count(*) AS keys FROM api_keys' });
-    return await use({ path, read: (statement) => db.read(statement), keys: Number(row?.keys) });
+    return await use({ path, read: db.read, keys: Number(row?.keys) });
   } finally {
     db.close();
     await shorten(path);

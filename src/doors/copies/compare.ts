@@ -6,37 +6,7 @@ import { hasSecret, rowBy } from '../../store/rows.ts';
 import { type Backup, letSignalsIn } from './backup-file.ts';
 import { pagesOf, type Read } from './copying.ts';
 
-export interface Restoring {
-  /** Whether the database has never held anything. One whose keys were all deleted still has their events. */
-  readonly isNew: boolean;
-  /** How many keys there are now. */
-  readonly replaced: number;
-  /** How many secrets are accepted now, and would be refused. */
-  readonly refusedCount: number;
-  /** How many secrets have ended since, and would be accepted again. */
-  readonly revivedCount: number;
-  /** The first of them, in the order of their keys. */
-  readonly revived: readonly Revived[];
-  /** Owners who were unblocked since, and would be blocked again. */
-  readonly blockedAgain: readonly string[];
-  /** Rules that were removed since, and would let tokens in again. */
-  readonly rules: readonly RevivedRule[];
-}
-
-export interface RevivedRule {
-  readonly id: string;
-  readonly keyId: string;
-  readonly issuer: string;
-  readonly subject: string;
-}
-
-export interface Revived {
-  readonly ended: 'revoked' | 'deleted' | 'expired' | 'rotated out';
-  readonly keyId: string;
-  readonly owner: string;
-  readonly name: string;
-  readonly fingerprint: string;
-}
+export type Restoring = Awaited<ReturnType<typeof compare>>;
 
 /** More than a person reads; all of them are in the trail. */
 const REVIVED_SHOWN_MAX = 20;
@@ -67,15 +37,14 @@ const UNBLOCKED = 'SELECT value AS owner FROM json_each(?) WHERE value NOT IN (S
 
 /** Compares the database with the backup. `progress`: how many keys of both were compared, and how many there are. */
 export async function compare(
-  db: Pick<Database, 'read'>,
+  { read }: Database,
   backup: Backup,
   nowMs: number,
   progress: (done: number, total: number) => void = () => {},
-): Promise<Restoring> {
-  const there = firstOf(await db.read({ sql: THERE }));
+) {
+  const there = firstOf(await read({ sql: THERE }));
   const replaced = Number(there.keys);
   let compared = 0;
-  const read: Read = (statement) => db.read(statement);
   const each = async (one: Read, other: Read, take: (ended: readonly Revived[]) => void) => {
     for await (const { secrets, ended } of acceptedOnly(one, other, nowMs)) {
       take(ended);
@@ -93,9 +62,22 @@ export async function compare(
   await each(read, backup.read, (refused) => {
     refusedCount += refused.length;
   });
-  const isNew = replaced === 0 && there.hasEvents === 0;
-  const again = { blockedAgain: await blockedAgain(db, backup.read), rules: await rulesAgain(read, backup.read) };
-  return { isNew, replaced, refusedCount, revivedCount, revived, ...again };
+  return {
+    /** Whether the database has never held anything. One whose keys were all deleted still has their events. */
+    isNew: replaced === 0 && there.hasEvents === 0,
+    /** How many keys there are now. */
+    replaced,
+    /** How many secrets are accepted now, and would be refused. */
+    refusedCount,
+    /** How many secrets have ended since, and would be accepted again. */
+    revivedCount,
+    /** The first of them, in the order of their keys. */
+    revived,
+    /** Owners who were unblocked since, and would be blocked again. */
+    blockedAgain: await blockedAgain(read, backup.read),
+    /** Rules that were removed since, and would let tokens in again. */
+    rules: await rulesAgain(read, backup.read),
+  };
 }
 
 /** Yields in pages the secrets that one database accepts and the other doesn't, and how many the first has in the page. */
@@ -112,16 +94,18 @@ async function* acceptedOnly(one: Read, other: Read, nowMs: number) {
   }
 }
 
-const revivedOf = ({ id, user_id: owner, name, hash }: Row, { ended }: Row): Revived => ({
-  ended: ended as Revived['ended'],
+const revivedOf = ({ id, user_id: owner, name, hash }: Row, { ended }: Row) => ({
+  ended: String(ended),
   keyId: String(id),
   owner: String(owner),
   name: String(name),
   fingerprint: fingerprintOf(String(hash)),
 });
 
+type Revived = ReturnType<typeof revivedOf>;
+
 /** Returns the rules of the backup that the database has no longer. */
-async function rulesAgain(read: Read, readBackup: Read): Promise<RevivedRule[]> {
+async function rulesAgain(read: Read, readBackup: Read) {
   const there = new Set((await read({ sql: RULES })).map(({ id }) => id));
   const removed = (await readBackup({ sql: RULES })).filter(({ id }) => !there.has(id));
   return removed.map(({ id, key_id: keyId, issuer, subject }) => ({
@@ -132,11 +116,11 @@ async function rulesAgain(read: Read, readBackup: Read): Promise<RevivedRule[]> 
   }));
 }
 
-async function blockedAgain(db: Pick<Database, 'read'>, read: Read): Promise<string[]> {
+async function blockedAgain(read: Read, readBackup: Read): Promise<string[]> {
   const owners: string[] = [];
-  for await (const rows of pagesOf(read, 'blocked_owners', PAGE_ROWS)) {
+  for await (const rows of pagesOf(readBackup, 'blocked_owners', PAGE_ROWS)) {
     const blocked = JSON.stringify(rows.map(({ owner }) => owner));
-    owners.push(...(await db.read({ sql: UNBLOCKED, args: [blocked] })).map(({ owner }) => String(owner)));
+    owners.push(...(await read({ sql: UNBLOCKED, args: [blocked] })).map(({ owner }) => String(owner)));
   }
   return owners;
 }

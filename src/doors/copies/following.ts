@@ -104,9 +104,8 @@ function beginCopy(
 /** Copies what is missing, continuing an interrupted copy. */
 async function copyAll(pair: Stepping, from: ReachedPosition, databaseId: string): Promise<Step> {
   await takeNewer(pair, from);
-  const columnsFrom = localOf(pair);
   for (const { name } of COPIED.filter(({ growsBy }) => growsBy === null)) {
-    for await (const rows of pagesOf(pair.readPrimary, name, PAGE_ROWS, { columnsFrom }))
+    for await (const rows of pagesOf(pair.readPrimary, name, PAGE_ROWS, { columnsFrom: pair.local.read }))
       await putPage(pair, from, name, rows);
   }
   if (pair.isStopping()) return 'done';
@@ -119,7 +118,7 @@ async function takeChanges(pair: Stepping, from: ReachedPosition, { databaseId, 
   const last = changes.at(-1);
   if (last !== undefined) {
     const changed = changes.map((change) => change.changed);
-    const copying = { from: pair.readPrimary, copy: localOf(pair), tables: COPIED };
+    const copying = { from: pair.readPrimary, copy: pair.local.read, tables: COPIED };
     const statements = await putChanged(copying, changed);
     await moveOn(pair.few(), from, { databaseId, seq: last.seq, mark: last.mark }, statements);
   }
@@ -133,7 +132,7 @@ async function takeNewer(pair: Stepping, from: ReachedPosition): Promise<void> {
   const run = { nowMs: pair.clock.nowMs(), eventDays: 0, usageDays: 0, after: 0 };
   for (const { name, growsBy, removals } of COPIED) {
     if (growsBy === null) continue;
-    for await (const rows of newerPagesOf(pair.readPrimary, localOf(pair), name, growsBy, PAGE_ROWS)) {
+    for await (const rows of newerPagesOf(pair.readPrimary, pair.local.read, name, growsBy, PAGE_ROWS)) {
       const old = removals.flatMap((removal) => statementsOf(removal, run));
       if (old.length > 0) await put(pair.few(), from, old);
       await putPage(pair, from, name, rows);
@@ -141,11 +140,6 @@ async function takeNewer(pair: Stepping, from: ReachedPosition): Promise<void> {
     }
   }
 }
-
-const localOf =
-  ({ local }: Pair): Read =>
-  (statement) =>
-    local.read(statement);
 
 /** Writes rows; a full page of them, which others follow, in the thread. */
 async function putPage(pair: Stepping, from: ReachedPosition, table: string, rows: readonly Row[]): Promise<void> {
