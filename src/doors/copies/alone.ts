@@ -8,19 +8,13 @@ import { realpathSync, rmSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { makePrivate } from '../../ground/private-files.ts';
 import { StoreOutage } from '../../ground/result.ts';
-import type { Database } from '../../store/database.ts';
 import { embeddedDatabase } from '../../store/embedded/database.ts';
 import { copyOntoDisk } from './pages.ts';
 
-export interface FileAlone {
-  readonly db: Database;
-  /** Copies the file into a new one, in which nothing is left to a log. Only its owner can read it. */
-  copyTo(file: string): Promise<void>;
-  close(): Promise<void>;
-}
+export type FileAlone = NonNullable<Awaited<ReturnType<typeof holdAlone>>>;
 
 /** Opens the file, and creates a missing one. Returns null if anybody else has it open. Throws a StoreOutage. */
-export async function holdAlone(path: string): Promise<FileAlone | null> {
+export async function holdAlone(path: string) {
   makePrivate(path);
   const file = realpathSync(path);
   const db = embeddedDatabase(file);
@@ -45,7 +39,8 @@ export async function holdAlone(path: string): Promise<FileAlone | null> {
   }
   return {
     db,
-    async copyTo(copy) {
+    /** Copies the file into a new one, in which nothing is left to a log. Only its owner can read it. */
+    async copyTo(copy: string): Promise<void> {
       makePrivate(copy);
       source = await open(file);
       await journal('DELETE'); // moves what is in the log to the file

@@ -17,7 +17,7 @@ import { remoteDatabase } from '../../store/remote/database.ts';
 import { inspect, MAY_BE_OURS } from '../../store/schema.ts';
 import { LEFT_OUT_TABLES, TABLES } from '../../store/tables.ts';
 import { letSignalsIn } from './backup-file.ts';
-import { newerPagesOf, pagesOf, putChanged, putRows, type Read } from './copying.ts';
+import { newerPagesOf, pagesOf, putChanged, putRows, withoutTriggers } from './copying.ts';
 import { copyPages } from './pages.ts';
 
 /** Rows read and written at once; those of keys are some 400 KB. */
@@ -57,14 +57,12 @@ async function leaveOut(file: string): Promise<void> {
   try {
     const [damage] = await copy.read({ sql: 'PRAGMA quick_check(1)' });
     if (damage?.quick_check !== 'ok') throw new StoreOutage(String(damage?.quick_check), 'damaged');
-    const triggers = await copy.read({ sql: LEFT_OUT_TRIGGERS });
     await copy.read({ sql: 'PRAGMA secure_delete = ON' });
     await copy.writeAll(
-      [
-        ...triggers.map(({ name }) => `DROP TRIGGER ${name}`),
-        ...LEFT_OUT_TABLES.map((name) => `DELETE FROM ${name}`),
-        ...triggers.map(({ sql }) => String(sql)),
-      ].map((sql) => ({ sql })),
+      await withoutTriggers(
+        copy,
+        LEFT_OUT_TABLES.map((name) => `DELETE FROM ${name}`),
+      ),
     );
     await copy.read({ sql: 'PRAGMA incremental_vacuum' });
     await copy.read({ sql: 'PRAGMA journal_mode = DELETE' }); // one file, without a write-ahead log
@@ -73,20 +71,8 @@ async function leaveOut(file: string): Promise<void> {
   }
 }
 
-const LEFT_OUT_TRIGGERS = `SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name IN ('${LEFT_OUT_TABLES.join("', '")}')`;
-
-const tablesOf = (schema: readonly Row[]): string[] =>
-  schema.filter(({ type }) => type === 'table').map(({ name }) => String(name));
-
-const tableSql = (schema: readonly Row[]): Statement[] =>
-  schema.filter(({ type }) => type === 'table').map(({ sql }) => ({ sql: String(sql) }));
-
-/** Returns the statements that complete a copy after its rows. */
-const besideRows = (schema: readonly Row[], sequences: readonly Row[]): Statement[] => [
-  { sql: 'DELETE FROM sqlite_sequence' },
-  ...putRows('REPLACE', 'sqlite_sequence', sequences),
-  ...schema.filter(({ type }) => type !== 'table').map(({ sql }) => ({ sql: String(sql) })),
-];
+const isTable = ({ type }: Row): boolean => type === 'table';
+const sqlOf = ({ sql }: Row): Statement => ({ sql: String(sql) });
 
 const SCHEMA = `SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND ${MAY_BE_OURS}`;
 const SEQUENCES = 'SELECT name, seq FROM sqlite_sequence';
@@ -102,35 +88,40 @@ const DELETE_ORPHANS = ['key_counts', 'key_months'].map((table) => ({
  */
 async function copyRemote(primary: Database, file: string): Promise<void> {
   const copy = embeddedDatabase(file);
-  const from: Read = (statement) => primary.read(statement);
-  const local: Read = (statement) => copy.read(statement);
+  const { read: from } = primary;
   const put = async (statements: readonly Statement[]): Promise<void> =>
     void (await copy.writeAll(statements.map((statement) => ({ ...statement, unsynced: true }))));
   const changesAfter = async (seq: number) => pageOf(await from({ sql: CHANGES, args: [seq] }), seq);
 
   try {
     const schema = await from({ sql: SCHEMA });
-    const names = tablesOf(schema).filter((name) => !LEFT_OUT_TABLES.includes(name));
+    const tablesSql = schema.filter(isTable);
+    const names = tablesSql.map(({ name }) => String(name)).filter((name) => !LEFT_OUT_TABLES.includes(name));
     const tables = TABLES.filter(({ name }) => names.includes(name)); // an older database lacks some
     let { newestSeq: seq } = await changesAfter(0);
-    await put(tableSql(schema));
+    await put(tablesSql.map(sqlOf));
     for (const table of names) {
       for await (const rows of pagesOf(from, table, PAGE_ROWS)) await put(putRows('REPLACE', table, rows));
     }
     for (let isBehind = true; isBehind; ) {
       const { changes } = await changesAfter(seq);
       const changed = changes.map(({ changed }) => changed);
-      await put(await putChanged({ from, copy: local, tables }, changed));
+      await put(await putChanged({ from, copy: copy.read, tables }, changed));
       for (const { name: table, growsBy } of tables) {
         if (growsBy === null) continue;
-        for await (const rows of newerPagesOf(from, local, table, growsBy, PAGE_ROWS))
+        for await (const rows of newerPagesOf(from, copy.read, table, growsBy, PAGE_ROWS))
           await put(putRows('REPLACE', table, rows));
       }
       seq = changes.at(-1)?.seq ?? seq;
       isBehind = changes.length > 0;
     }
     const sequences = await from({ sql: SEQUENCES });
-    await copy.writeAll([...DELETE_ORPHANS, ...besideRows(schema, sequences)]);
+    await copy.writeAll([
+      ...DELETE_ORPHANS,
+      { sql: 'DELETE FROM sqlite_sequence' },
+      ...putRows('REPLACE', 'sqlite_sequence', sequences),
+      ...schema.filter((one) => !isTable(one)).map(sqlOf),
+    ]);
   } finally {
     copy.close();
   }

@@ -2,7 +2,7 @@
 // key.
 
 import { changesOf } from '../../ground/change-feed.ts';
-import { held, type Row, type Statement } from '../../store/database.ts';
+import { type Database, held, type Row, type Statement } from '../../store/database.ts';
 import type { TableFacts } from '../../store/tables.ts';
 
 export type Read = (statement: Statement) => Promise<readonly Row[]>;
@@ -49,6 +49,21 @@ export function putRows(or: 'REPLACE' | 'IGNORE', table: string, rows: readonly 
   const columns = Object.keys(rows[0] ?? {});
   const sql = `INSERT OR ${or} INTO ${table} (${columns}) SELECT ${columns.map((_, at) => `value ->> ${at}`)} FROM json_each(?)`;
   return [{ sql, args: [JSON.stringify(rows.map((row) => columns.map((column) => row[column])))] }];
+}
+
+const TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'";
+
+/** Returns the statements for one transaction in which no trigger runs. */
+export async function withoutTriggers(
+  { read }: Pick<Database, 'read'>,
+  statements: readonly (string | Statement)[],
+): Promise<Statement[]> {
+  const triggers = await read({ sql: TRIGGERS });
+  return [
+    ...triggers.map(({ name }) => `DROP TRIGGER ${name}`),
+    ...statements,
+    ...triggers.map(({ sql }) => String(sql)),
+  ].map((statement) => (typeof statement === 'string' ? { sql: statement } : statement));
 }
 
 /** Selects the row numbers of keys that have secrets with these hashes. */

@@ -34,16 +34,12 @@ export async function copyPages(db: Database, source: FileHandle, path: string, 
 }
 
 async function copyLog(path: string, copy: string): Promise<void> {
-  const log = await open(path).catch(() => null);
+  await using log = await open(path).catch(() => null);
   if (log === null) return; // nobody has written, or the file has another journal mode
-  try {
-    makePrivate(copy);
-    for (let before = ''; before !== (await headerOf(log)); ) {
-      before = await headerOf(log);
-      await copyOntoDisk(log, copy);
-    }
-  } finally {
-    await log.close();
+  makePrivate(copy);
+  for (let before = ''; before !== (await headerOf(log)); ) {
+    before = await headerOf(log);
+    await copyOntoDisk(log, copy);
   }
 }
 
@@ -54,21 +50,17 @@ async function headerOf(log: FileHandle): Promise<string> {
 
 /** Copies a file in pieces, each synced before the next: otherwise servers' commits would wait for all of it. */
 export async function copyOntoDisk(source: FileHandle, to: string): Promise<void> {
-  const copy = await open(to, 'w');
-  try {
-    const { size } = await source.stat(); // of a growing log, this much is enough
-    const piece = new Uint8Array(PIECE_BYTES);
-    for (let at = 0; at < size; ) {
-      const beganMs = performance.now();
-      const { bytesRead } = await source.read(piece, 0, Math.min(PIECE_BYTES, size - at), at);
-      if (bytesRead === 0) return;
-      await copy.writeFile(piece.subarray(0, bytesRead));
-      await copy.datasync();
-      at += bytesRead;
-      await pauseAfter(beganMs);
-    }
-  } finally {
-    await copy.close();
+  await using copy = await open(to, 'w');
+  const { size } = await source.stat(); // of a growing log, this much is enough
+  const piece = new Uint8Array(PIECE_BYTES);
+  for (let at = 0; at < size; ) {
+    const beganMs = performance.now();
+    const { bytesRead } = await source.read(piece, 0, Math.min(PIECE_BYTES, size - at), at);
+    if (bytesRead === 0) return;
+    await copy.writeFile(piece.subarray(0, bytesRead));
+    await copy.datasync();
+    at += bytesRead;
+    await pauseAfter(beganMs);
   }
 }
 

@@ -4,7 +4,7 @@
 import { type Database, firstOf, type Row, type Statement } from '../../store/database.ts';
 import { LEFT_OUT_TABLES, TABLES } from '../../store/tables.ts';
 import type { Backup } from './backup-file.ts';
-import { pagesOf, putRows } from './copying.ts';
+import { pagesOf, putRows, withoutTriggers } from './copying.ts';
 
 const RESTORED = TABLES.filter(({ backup }) => backup === 'restored');
 const EVENTS = 'key_events';
@@ -12,7 +12,6 @@ const EVENTS = 'key_events';
 const BLOCKS = 'blocked_owners';
 const PAGE_ROWS = 1000;
 
-const TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'";
 const NEWEST_EVENT = `SELECT coalesce(max(seq), 0) AS seq FROM ${EVENTS}`;
 /** Makes every process drop its caches. */
 const NEW_ID = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
@@ -30,16 +29,6 @@ export interface RestoreOptions {
   readonly isNew: boolean;
   /** Takes the numbers of rows put so far and in total. */
   readonly progress?: (done: number, total: number) => void;
-}
-
-/** Returns the statements for one transaction in which no trigger runs: a restore announces itself, and has its own event. */
-async function withoutTriggers(db: Database, statements: readonly (string | Statement)[]): Promise<Statement[]> {
-  const triggers = await db.read({ sql: TRIGGERS });
-  return [
-    ...triggers.map(({ name }) => `DROP TRIGGER ${name}`),
-    ...statements,
-    ...triggers.map(({ sql }) => String(sql)),
-  ].map((statement) => (typeof statement === 'string' ? { sql: statement } : statement));
 }
 
 /** Returns the statements that end a restore. `newest`: the number here of the backup's newest event. */
@@ -64,6 +53,7 @@ export async function restoreFile(db: Database, backup: Backup, options: Restore
   const after = await knownUpTo(db, backup);
   const { first } = firstOf(await db.read({ sql: FIRST_MISSING, args: [after] }));
   const shift = first === null ? 0 : shiftOf(await newestIn(db), Number(first));
+  // A restore announces itself, and has its own event.
   await db.writeAll(
     await withoutTriggers(db, [
       ...RESTORED.flatMap(({ name }) => [`DELETE FROM ${name}`, `INSERT INTO ${name} SELECT * FROM backup.${name}`]),
