@@ -20,21 +20,22 @@ interface Variable<T> {
   /** Returns a bad value as the message may show it. Null: it is a secret. */
   readonly shown: ((value: string) => string) | null;
   /** Common mistakes that are checked before `parse`. */
-  readonly slips?: readonly Slip[];
+  readonly slips: readonly Slip[];
 }
+
+const asIs = (value: string) => value;
 
 const of = <T, Unset>(
   what: string,
   parse: (value: string) => T | null,
   unset: Unset,
-  shown: Variable<T>['shown'] = (value) => value,
-): Variable<T | Unset> => ({ what, parse, unset, shown });
-
-const anyText = <Unset>(unset: Unset) => of('text', (value) => value, unset);
+  shown: Variable<T>['shown'] = asIs,
+  ...slips: readonly Slip[]
+): Variable<T | Unset> => ({ what, parse, unset, shown, slips });
 
 /** Accepts text without a leading or trailing space, which is never meant and would match nothing. */
-const text = <Unset>(unset: Unset) =>
-  of('text without space at its ends', (value) => (value.trim() === value ? value : null), unset);
+const text = <Unset>(unset: Unset, ...slips: readonly Slip[]) =>
+  of('text without space at its ends', (value) => (value.trim() === value ? value : null), unset, asIs, ...slips);
 
 /** A value that looks valid but never works. */
 interface Slip {
@@ -75,15 +76,7 @@ const COMMA_OR_STAR: Slip = {
   what: 'one URL, without comma and *: neither a list nor a pattern is read here',
 };
 
-const except = <T>(slip: Slip, variable: Variable<T>): Variable<T> => ({
-  ...variable,
-  slips: [slip, ...(variable.slips ?? [])],
-});
-
-/** Refuses lists and patterns. */
-const single = <T>(variable: Variable<T>): Variable<T> => except(STAR, except(SEVERAL, variable));
-
-const path = except(UNEXPANDED, anyText(null));
+const path = of('text', asIs, null, asIs, UNEXPANDED);
 
 const matching = (pattern: RegExp) => (value: string) => (pattern.test(value) ? value : null);
 
@@ -141,83 +134,70 @@ const jwtSecret = secret(`at least ${JWT_SECRET_BYTES_MIN} bytes`, (value) =>
 const SCOPES = 'scopes with spaces between, each 1-100 printable ASCII characters without quote or backslash';
 
 export const VARIABLES = {
-  NODE_ENV: anyText('development'),
+  NODE_ENV: of('text', asIs, 'development'),
   HOST: of('an address or host name', matching(/^[\w.:-]+$/), '127.0.0.1'),
   PORT: integer(0, 65535, 3000),
   REUSE_PORT: flag(false),
   // Clients resolve . and .. before they send the path (RFC 3986 §5.2.4).
   BASE_PATH: of('a path like /keys, without a slash at its end', matching(/^(\/(?!\.{1,2}(\/|$))[\w.~-]+)+$/), ''),
-  PUBLIC_URL: single(of('an http or https URL without query, user or fragment', publicUrl, null, outlinedUrl)),
-  DATABASE_URL: except(
+  PUBLIC_URL: of('an http or https URL without query, user or fragment', publicUrl, null, outlinedUrl, STAR, SEVERAL),
+  DATABASE_URL: of(
+    'file:<path of a file> without a query, http(s)://… or libsql://…',
+    databasePlace,
+    { mode: 'embedded', path: './data/keys.db' } as const,
+    shownUrl,
     UNEXPANDED,
-    of(
-      'file:<path of a file> without a query, http(s)://… or libsql://…',
-      databasePlace,
-      { mode: 'embedded', path: './data/keys.db' } as const,
-      shownUrl,
-    ),
   ),
   // What may follow `Bearer `: a little more than RFC 9110 §11.4 allows.
   DATABASE_AUTH_TOKEN: secret('printable ASCII on one line', matching(/^[\x21-\x7e]+$/)),
-  DATABASE_REPLICA_FILE: except(UNEXPANDED, of('the path of a file, not a URL', replicaPath, null, shownUrl)),
+  DATABASE_REPLICA_FILE: of('the path of a file, not a URL', replicaPath, null, shownUrl, UNEXPANDED),
   REVOCATION_LAG_MAX_MS: integer(250, 60_000, 1000),
   KEY_CACHE_MB: integer(8, 4096, 64),
   KEY_PREFIX: of('2-12 of a-z and 0-9', matching(new RegExp(`^${KEY_PREFIX_PATTERN}$`)), 'sk'),
-  KEY_SCOPES: except(COMMA, of(SCOPES, scopeNames, null)),
+  KEY_SCOPES: of(SCOPES, scopeNames, null, asIs, COMMA),
   KEY_MAX_DAYS: integer(1, 36_500, null),
   KEY_REVEAL: oneOf(['result', 'widget'], 'result'),
   JWT_SECRET: jwtSecret,
   JWT_SECRET_PREVIOUS: jwtSecret,
-  JWT_JWKS_URL: single(of('an https URL (http on loopback only)', trustedUrl, null, outlinedUrl)),
-  JWT_ISSUER: except(SEVERAL, text(null)),
-  JWT_AUDIENCE: single(text(null)),
-  JWT_SCOPE_CLAIM: except(SEVERAL_NAMES, text(null)),
-  JWT_OWNER_CLAIM: except(SEVERAL_NAMES, text('sub')),
-  ADMIN_CLAIM: except(
-    STAR,
-    except(SEVERAL_NAMES, of('a claim and its value, like roles=keys-admin', claimAndValue, null)),
-  ),
-  JWT_SCOPES: except(COMMA, of(`scopes with spaces between, without ${NOT_ASKED_FOR}`, scopesToAskFor, ['openid'])),
-  OAUTH_REDIRECTS: except(
+  JWT_JWKS_URL: of('an https URL (http on loopback only)', trustedUrl, null, outlinedUrl, STAR, SEVERAL),
+  JWT_ISSUER: text(null, SEVERAL),
+  JWT_AUDIENCE: text(null, STAR, SEVERAL),
+  JWT_SCOPE_CLAIM: text(null, SEVERAL_NAMES),
+  JWT_OWNER_CLAIM: text('sub', SEVERAL_NAMES),
+  ADMIN_CLAIM: of('a claim and its value, like roles=keys-admin', claimAndValue, null, asIs, STAR, SEVERAL_NAMES),
+  JWT_SCOPES: of(`scopes with spaces between, without ${NOT_ASKED_FOR}`, scopesToAskFor, ['openid'], asIs, COMMA),
+  OAUTH_REDIRECTS: of(
+    'https URIs (exact, or with /* at the end), exact URIs of an app’s own scheme, or the word loopback, with spaces between',
+    redirectsOf,
+    null,
+    outlinedUrls,
     COMMA,
-    of(
-      'https URIs (exact, or with /* at the end), exact URIs of an app’s own scheme, or the word loopback, with spaces between',
-      redirectsOf,
-      null,
-      outlinedUrls,
-    ),
   ),
-  OAUTH_CLIENTS: except(
+  OAUTH_CLIENTS: of(
+    'https URLs of documents (exact, or with /* at the end), or the word known, with spaces between',
+    clientRulesOf,
+    null,
+    outlinedUrls,
     COMMA,
-    of(
-      'https URLs of documents (exact, or with /* at the end), or the word known, with spaces between',
-      clientRulesOf,
-      null,
-      outlinedUrls,
-    ),
   ),
-  OAUTH_RESOURCES: except(
+  OAUTH_RESOURCES: of(
+    'https URLs (http on loopback only) without query and fragment, with spaces between',
+    resourcesOf,
+    [],
+    outlinedUrls,
     NO_RESOURCE,
-    of(
-      'https URLs (http on loopback only) without query and fragment, with spaces between',
-      resourcesOf,
-      [],
-      outlinedUrls,
-    ),
   ),
   OAUTH_DEVICE: flag(false),
   KEYS_PAGE: flag(true),
-  KEYS_PAGE_SIGN_IN: except(
+  KEYS_PAGE_SIGN_IN: of(
+    'an https URL (http on loopback only) without user, fragment, and return or state in its query',
+    signInUrl,
+    null,
+    outlinedUrl,
     COMMA_OR_STAR,
-    of(
-      'an https URL (http on loopback only) without user, fragment, and return or state in its query',
-      signInUrl,
-      null,
-      outlinedUrl,
-    ),
   ),
   KEYS_PAGE_CLIENT_ID: text(null),
-  KEYS_PAGE_SCOPE: except(COMMA, of(SCOPES, scopeNames, ['openid'])),
+  KEYS_PAGE_SCOPE: of(SCOPES, scopeNames, ['openid'], asIs, COMMA),
   MCP_AUTH: oneOf(['lazy', 'eager'], null),
   TOOLS_LIST: oneOf(['callable', 'all'], 'callable'),
   RATE_LIMIT_REQUESTS: integer(0, REQUESTS_MAX, 1000),
@@ -259,15 +239,12 @@ export type Values = { readonly [name in keyof typeof VARIABLES]: (typeof VARIAB
 /** Returns all values, and by variable an error message for each bad one. Bad and empty values count as unset. */
 export function valuesOf(env: Env): { readonly values: Values; readonly faults: Map<string, string> } {
   const faults = new Map<string, string>();
-  const values = Object.entries<Variable<unknown>>(VARIABLES).map(
-    ([name, { what, parse, unset, shown, slips = [] }]) => {
-      const value = env[name as keyof Env];
-      const slipped = value ? [NOT_UTF8, ...slips].find(({ isIn }) => isIn(value)) : undefined;
-      const parsed = value && !slipped ? parse(value) : unset;
-      if (value && (slipped || parsed === null))
-        faults.set(name, expected(name, slipped?.what ?? what, shown?.(value)));
-      return [name, parsed ?? unset];
-    },
-  );
+  const values = Object.entries<Variable<unknown>>(VARIABLES).map(([name, { what, parse, unset, shown, slips }]) => {
+    const value = env[name as keyof Env];
+    const slipped = value ? [NOT_UTF8, ...slips].find(({ isIn }) => isIn(value)) : undefined;
+    const parsed = value && !slipped ? parse(value) : unset;
+    if (value && (slipped || parsed === null)) faults.set(name, expected(name, slipped?.what ?? what, shown?.(value)));
+    return [name, parsed ?? unset];
+  });
   return { values: Object.fromEntries(values) as Values, faults };
 }
