@@ -182,13 +182,11 @@ interface Bucket {
   readonly suppressed: number;
 }
 
-/** Returns how many lines were left out since the bucket's last; null: leave out this one, too. */
-type Throttle = (bucket: string) => number | null;
-
-function createThrottle(clock: Clock): Throttle {
+/** Creates a function that returns how many lines were left out since the bucket's last; null: leave out this one, too. */
+function createThrottle(clock: Clock) {
   const buckets = createLruCache<Bucket>({ entries: BUCKETS_MAX });
   const lines = createTokenBuckets(LINES, clock);
-  return (name) => {
+  return (name: string): number | null => {
     const nowMs = clock.monotonicMs();
     const { loggedAtMs, suppressed } = buckets.get(name) ?? { loggedAtMs: Number.NEGATIVE_INFINITY, suppressed: 0 };
     if (nowMs - loggedAtMs < EVERY_MS || lines.take('all') > 0) {

@@ -4,12 +4,7 @@ import type { StoreOutage } from '../ground/result.ts';
 import type { InfoEvent, WarnEvent } from './events.ts';
 import type { Log, RequestIds } from './log.ts';
 
-export interface OutageLog {
-  /** True from the first `began` to the next `ended`. */
-  readonly isOn: boolean;
-  began(reason: string): void;
-  ended(): void;
-}
+export type OutageLog = ReturnType<typeof createOutageLog>;
 
 export interface OutageEvents {
   readonly on: WarnEvent;
@@ -21,17 +16,18 @@ export interface OutageEvents {
   readonly issuer?: string | undefined;
 }
 
-export function createOutageLog(log: Log, { on, off, eachReason = false, issuer }: OutageEvents): OutageLog {
+export function createOutageLog(log: Log, { on, off, eachReason = false, issuer }: OutageEvents) {
   let reason: string | null = null;
   return {
-    get isOn() {
+    /** Returns true from the first `began` to the next `ended`. */
+    get isOn(): boolean {
       return reason !== null;
     },
-    began(why) {
+    began(why: string): void {
       if (reason === null || (eachReason && why !== reason)) log.warn(on, { reason: why, issuer });
       reason = why;
     },
-    ended() {
+    ended(): void {
       if (reason !== null && off !== undefined) log.info(off, { issuer });
       reason = null;
     },

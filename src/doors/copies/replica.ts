@@ -10,7 +10,7 @@ import { reasonOf } from '../../ground/text.ts';
 import type { Database, ReplicaOptions, Row, Statement } from '../../store/database.ts';
 import { createFileThread } from '../../store/embedded/thread.ts';
 import type { Log } from '../../watch/log.ts';
-import { createOutageLog } from '../../watch/outage.ts';
+import { createOutageLog, type OutageLog } from '../../watch/outage.ts';
 import type { Read } from './copying.ts';
 import { followOn, POSITION, positionOf, type Step } from './following.ts';
 import { openReplica, refuseForeign } from './replica-file.ts';
@@ -45,7 +45,7 @@ export class Replica {
   readonly #readPrimary: Read;
   readonly #clock: Clock;
   readonly #log: Log;
-  readonly #outage: ReturnType<typeof createOutageLog>;
+  readonly #outage: OutageLog;
   readonly #following: Repeated<void>;
   #state: State = { is: 'not_open', isDamaged: false };
   #isStopping = false;
