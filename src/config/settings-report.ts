@@ -71,15 +71,13 @@ const SLIPS_MAX = 2;
 /** Names that other programs read: this one is OpenSSL's. */
 const OTHERS = new Set(['SSL_CERT_FILE']);
 
-const NO_NAMES: ReadonlySet<string> = new Set();
-
 /**
  * Returns set variables whose names nearly match one of ours or of `toolVariables`. None where the runtime can't list
  * variables.
  */
 export function misspelt(
   env: Env,
-  toolVariables = NO_NAMES,
+  toolVariables: ReadonlySet<string> = new Set(),
 ): readonly { readonly variable: string; readonly meant: string }[] {
   const names = [...NAMES, ...toolVariables];
   const known = new Set<string>([...names, ...OTHERS]);
