@@ -27,17 +27,11 @@ export interface RunningServer {
 export const CERTIFICATE_MS_MIN = 14 * MS_PER_DAY;
 
 export async function whyNotListening(error: unknown, hostname: string, port: number): Promise<string> {
-  if (!(await resolves(hostname))) return expected('HOST', 'an address or a name that resolves', hostname);
+  const { lookup } = await import('node:dns/promises');
+  // Bun reports a name that doesn't resolve as a port in use.
+  const address = await lookup(hostname).catch(() => null);
+  if (address === null) return expected('HOST', 'an address or a name that resolves', hostname);
   const { code, message } = error as { code?: unknown; message?: unknown };
   const why = code === 'EADDRINUSE' ? 'is in use' : `can't be used (${code ?? message})`;
   return expected('HOST, PORT', `an address to listen on, but port ${port} of ${hostname} ${why}`);
-}
-
-/** Returns whether the name resolves. Bun reports a name that doesn't as a port in use. */
-async function resolves(hostname: string): Promise<boolean> {
-  const { lookup } = await import('node:dns/promises');
-  return lookup(hostname).then(
-    () => true,
-    () => false,
-  );
 }
