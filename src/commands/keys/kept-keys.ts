@@ -31,17 +31,7 @@ const file = v.record(v.string(), kept);
 
 export type Kept = v.InferOutput<typeof kept>;
 
-export interface KeptKeys {
-  /** Returns what is stored now. */
-  read(): Kept;
-  /** Changes what is stored. */
-  change(edit: (kept: Kept) => void): Promise<void>;
-  /**
-   * Runs `use` while no other call does for this server. Returns what `found` does instead, once it finds something:
-   * another call may have got it meanwhile. Throws a CommandError when the time is over.
-   */
-  alone<T>(found: () => T | undefined, use: () => Promise<T>): Promise<T>;
-}
+export type KeptKeys = ReturnType<typeof openKept>;
 
 /** How long an ended request is kept, so that the next call can say that it has ended. */
 const REQUESTS_KEPT_MS = 86_400_000;
@@ -49,7 +39,7 @@ const REQUESTS_KEPT_MS = 86_400_000;
 const LOCK_PAUSE_MS = 25;
 
 /** Opens what is stored for the server. `signal` ends waiting for other calls. */
-export function openKept({ env }: IoStreams, server: string, signal: AbortSignal): KeptKeys {
+export function openKept({ env }: IoStreams, server: string, signal: AbortSignal) {
   // The server reads neither variable.
   const { XDG_CONFIG_HOME = '', HOME } = env as Readonly<Record<string, string | undefined>>;
   // Relative paths are ignored (XDG Base Directory Specification): `~/.config` would be a folder in this one.
@@ -79,8 +69,10 @@ export function openKept({ env }: IoStreams, server: string, signal: AbortSignal
   }
 
   return {
+    /** Returns what is stored now. */
     read: () => readOf(read(path)),
-    change: (edit) =>
+    /** Changes what is stored. */
+    change: (edit: (kept: Kept) => void) =>
       locked<void>(
         `${path}.lock`,
         () => undefined,
@@ -91,7 +83,11 @@ export function openKept({ env }: IoStreams, server: string, signal: AbortSignal
           write(path, { ...all, [server]: withoutEnded(own, Date.now()) });
         },
       ),
-    alone: (found, use) => locked(ofServer, found, use),
+    /**
+     * Runs `use` while no other call does for this server. Returns what `found` does instead, once it finds something:
+     * another call may have got it meanwhile. Throws a CommandError when the time is over.
+     */
+    alone: <T>(found: () => T | undefined, use: () => Promise<T>) => locked(ofServer, found, use),
   };
 }
 
