@@ -13,7 +13,7 @@ import type { Stoppable } from './stop.ts';
 const SETTLE_MS = 50;
 
 /** A service that replaces another. */
-export interface Replacement extends Pick<Stoppable, 'close'> {
+interface Replacement extends Pick<Stoppable, 'close'> {
   readonly app: Pick<Stoppable['app'], 'endStreams' | 'idle'>;
   /** The names of tools and prompts, by file. */
   readonly custom: ReadonlyMap<string, readonly string[]>;
@@ -21,25 +21,21 @@ export interface Replacement extends Pick<Stoppable, 'close'> {
   open(): Promise<void>;
 }
 
-export interface ReloadOptions<Service extends Replacement> {
+interface FirstOptions<Service> {
   /** Reads the current tool files. */
   readonly read: () => Promise<readonly ToolFile[]>;
   /** Makes a service with them, without opening its database. */
   readonly make: (files: readonly ToolFile[]) => Promise<Service>;
-  /** Lets a service answer requests from now on, and returns the one before. */
-  readonly replace: (service: Service) => Service;
   /** Reports a mistake on the terminal. */
   readonly say: (line: string) => void;
-  readonly clock: Clock;
   readonly log: Log;
 }
 
-export interface Reload {
-  /** Reloads the folder soon: one change at a time, in order. */
-  soon(): void;
+interface ReloadOptions<Service> extends FirstOptions<Service> {
+  /** Lets a service answer requests from now on, and returns the one before. */
+  readonly replace: (service: Service) => Service;
+  readonly clock: Clock;
 }
-
-type FirstOptions<Service> = Pick<ReloadOptions<Service & Replacement>, 'read' | 'make' | 'say' | 'log'>;
 
 /** Makes the first service. A mistake in a file leaves it without tools; anything else is thrown. */
 export async function makeFirst<Service>(options: FirstOptions<Service>): Promise<Service> {
@@ -53,13 +49,14 @@ export async function makeFirst<Service>(options: FirstOptions<Service>): Promis
   }
 }
 
-function report(error: unknown, { say, log }: Pick<FirstOptions<Replacement>, 'say' | 'log'>): void {
+function report(error: unknown, { say, log }: FirstOptions<unknown>): void {
   const reason = reasonOf(error);
   log.warn('tools not reloaded', { reason });
   say(`${reason}\n  the tools stay as they were until the next change`);
 }
 
-export function createReload<Service extends Replacement>(options: ReloadOptions<Service>): Reload {
+/** Creates a function that reloads the folder soon: one change at a time, in order. */
+export function createReload<Service extends Replacement>(options: ReloadOptions<Service>): () => void {
   const { read, make, replace, clock, log } = options;
   let settling: Cancel | undefined;
   let underWay = Promise.resolve();
@@ -84,13 +81,11 @@ export function createReload<Service extends Replacement>(options: ReloadOptions
     }
   }
 
-  return {
-    soon(): void {
-      settling?.();
-      settling = clock.after(SETTLE_MS, () => {
-        underWay = underWay.then(now);
-      });
-    },
+  return () => {
+    settling?.();
+    settling = clock.after(SETTLE_MS, () => {
+      underWay = underWay.then(now);
+    });
   };
 }
 

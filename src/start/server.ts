@@ -18,7 +18,6 @@ import { redact } from '../watch/redact.ts';
 import { banner, logListening } from './banner.ts';
 import { CERTIFICATE_MS_MIN, type RunningServer, type ServeOptions, whyNotListening } from './listener.ts';
 import { watchLoop } from './loop-watch.ts';
-import type { Reload } from './reload.ts';
 import { flushLog, obeySignals, shutDown } from './stop.ts';
 
 export interface Runtime {
@@ -123,12 +122,12 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
     });
   const folder = config.toolsDir ?? DEFAULT_FOLDER;
   const say = (line: string) => runtime.writeErr(errorLine(line));
-  let reload: Reload | undefined;
+  let reload: (() => void) | undefined;
   let hasChanged = false; // during the start
   // Watches before reading, so that no change is missed.
   watch?.(folder, () => {
     hasChanged = true;
-    reload?.soon();
+    reload?.();
   });
   let service = await (reloading === undefined ? make(inFolder) : reloading.makeFirst({ read, make, say, log }));
   lastCalled = () => service.lastCalled();
@@ -151,7 +150,7 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
       return read();
     };
     reload = reloading.createReload({ read: readAnew, make, replace, say, clock, log });
-    if (hasChanged) reload.soon();
+    if (hasChanged) reload();
   }
   void service.fetchKeys();
   watchLoop({ clock, log, lastCalled });
