@@ -8,7 +8,6 @@ import { command } from './command.ts';
 export const dev = command({
   name: 'dev',
   summary: 'Serves, and takes over tools as their files change. A mistake in one keeps the tools as they were.',
-  options: {},
   run: () => startAsCommand(watchTools),
 });
 

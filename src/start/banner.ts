@@ -22,7 +22,7 @@ const NO_HTTPS = {
 
 const WITH_SECRET = '\n                           where JWT_SECRET is set as it is here';
 
-export interface BannerFacts extends Running {
+interface BannerFacts extends Running {
   readonly listening: string;
   /** The names of what each of the operator's tool files offers. */
   readonly custom: ReadonlyMap<string, readonly string[]>;

@@ -8,7 +8,7 @@ import type { Log } from '../watch/log.ts';
 const BLOCKED_MS_MIN = 1000;
 const TICK_MS = 250;
 
-export interface LoopWatchOptions {
+interface LoopWatchOptions {
   /** Its monotonic time stands still while the machine sleeps, like timers: sleep doesn't count as blocking. */
   readonly clock: Clock;
   readonly log: Log;

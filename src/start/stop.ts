@@ -27,7 +27,7 @@ export const flushLog = (log: Log): Promise<void> => withTimeout(log.flush(), LO
 /** Under a package runner one Ctrl-C arrives twice. Only a second signal this much later exits at once. */
 const SECOND_SIGNAL_AFTER_MS = 1000;
 
-export interface SignalOptions {
+interface SignalOptions {
   onSignal(handler: (signal: string) => void): void;
   exit(code: number): never;
   fail(error: unknown): never;

@@ -7,7 +7,7 @@ import type { Store } from '../../store/open.ts';
 import { createShownUses, NOTHING_KNOWN } from '../../uses/shown-uses.ts';
 import type { Io } from '../io.ts';
 
-export type WrittenOwner = ReturnType<typeof writtenOwner>;
+type WrittenOwner = ReturnType<typeof writtenOwner>;
 
 /** Returns what reading owners like `admin_list_owners` needs; their uses are those written so far. */
 export const ownersIn = (store: Store, config: Config) => ({

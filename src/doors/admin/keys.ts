@@ -33,7 +33,7 @@ export async function revokeAll(
 }
 
 /** An edit as an operator requests it. `expiresInDays` counts from now; null: the key never expires. */
-export interface KeyUpdate extends Omit<KeyEdit, 'expiresAtMs'> {
+interface KeyUpdate extends Omit<KeyEdit, 'expiresAtMs'> {
   readonly expiresInDays?: number | null | undefined;
 }
 

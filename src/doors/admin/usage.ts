@@ -70,19 +70,13 @@ function summed(used: readonly Used[]): Used[] {
   return [...units].map(([owner, sum]) => ({ owner, keyId: null, units: sum }));
 }
 
-/** The first day of the database, and the oldest that any holder still has; null: nobody has any. */
-export interface KeptDays {
-  readonly first: number;
-  readonly oldest: number | null;
-}
-
 const FIRST = `SELECT min(applied_at_ms) / (${DAY_S} * 1000) AS first FROM schema_migrations`;
 const OLDEST_OF_KEYS = `SELECT min(${firstDayOf('k.row')}) AS oldest FROM api_keys k WHERE k.row > ?1 AND k.row <= ?2`;
 const OLDEST_OF_OWNERS = `SELECT min(${firstDayOf('-h.row')}) AS oldest FROM holders h`;
 const OLDEST_ENDED = 'SELECT min(day) AS oldest FROM ended_uses';
 
-/** Returns which days of uses are kept. */
-export async function keptDays(db: Database): Promise<KeptDays> {
+/** Returns the first day of the database, and the oldest of which any holder still has uses; null: nobody has any. */
+export async function keptDays(db: Database) {
   const oldestIn = async (sql: string, args: readonly number[] = []) =>
     firstOf(await db.read({ sql, args })).oldest ?? null;
   const first = Number(firstOf(await db.read({ sql: FIRST })).first);

@@ -76,7 +76,7 @@ const THESE_HASHES = 'WHERE key_hash IN (SELECT value FROM json_each(?))';
 const THESE_OWNERS = 'WHERE owner IN (SELECT value FROM json_each(?))';
 
 /** The databases, and the tables that the copy has. */
-export interface Copying {
+interface Copying {
   readonly from: Read;
   readonly copy: Read;
   readonly tables: readonly TableFacts[];

@@ -19,7 +19,7 @@ import { openReplica, refuseForeign } from './replica-file.ts';
 const FOLLOW_EVERY_MS = 1000;
 
 /** `catching_up`: it responds, but lags behind what its process has seen. */
-export type ReplicaState = 'in_use' | 'catching_up' | 'not_in_use';
+type ReplicaState = 'in_use' | 'catching_up' | 'not_in_use';
 
 /** `kept`: the file's contents at opening are still there. `replaced`: they belong to the previous primary. */
 type State =

@@ -51,10 +51,10 @@ export const METRICS = {
   process_cpu_seconds_total: { type: 'counter', help: 'Processor time, of user and system.' },
 } as const satisfies Readonly<Record<string, Family>>;
 
-export type Metric = keyof typeof METRICS;
+type Metric = keyof typeof METRICS;
 
 /** All values come from bounded sets, so no caller can add series. A label with an empty value is left out. */
-export type Labels = Readonly<Record<string, string>>;
+type Labels = Readonly<Record<string, string>>;
 
 export class Series {
   /** The count, or for a histogram the sum of the observations. */

@@ -3,15 +3,13 @@
 
 import { isObject, type JsonObject } from '../../../ground/text.ts';
 
-export type HeaderParams = (tool: string, input: object) => Promise<Record<string, string>>;
-
 /**
  * Returns a function that makes these headers. It reads the marks from /openapi.json, once, because a list of tools leaves
  * out those that the caller may not call.
  */
-export function headerParamsAt(url: string): HeaderParams {
+export function headerParamsAt(url: string) {
   let paths: Promise<JsonObject> | undefined;
-  return async (tool, input) => {
+  return async (tool: string, input: object): Promise<Record<string, string>> => {
     paths ??= pathsAt(url);
     const marked = Object.entries(markedIn((await paths)[`/tools/${tool}`]));
     const given = new Map<string, unknown>(Object.entries(input));

@@ -77,14 +77,12 @@ export async function createTestApp({ env, ...custom }: TestAppOptions = {}): Pr
   }
 }
 
-export interface ServeTestAppOptions {
+/** Starts an app like `createTestApp`, with all options, but without a folder. */
+export async function serveTestApp(options: {
   readonly env: Env;
   readonly clock?: TestClock;
   readonly service?: Partial<ServiceOptions>;
-}
-
-/** Starts an app like `createTestApp`, with all options, but without a folder. */
-export async function serveTestApp(options: ServeTestAppOptions): Promise<TestApp & { readonly service: Service }> {
+}): Promise<TestApp & { readonly service: Service }> {
   const config = parseConfig({ JWT_SECRET: TEST_SECRET, PORT: '0', ...options.env });
   if (!config.ok) throw new Error(config.error.join('\n'));
   const { runtime } = await thisRuntime();
