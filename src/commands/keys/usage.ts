@@ -68,10 +68,7 @@ async function missingIn(db: Database, { from, to }: Days, today: number): Promi
   const lastUnkept = today - KEPT_DAYS - 1;
   if (from > lastUnkept) return null;
   const { first, oldest } = await keptDays(db);
-  const missing = {
-    from: Math.max(from, first),
-    to: Math.min(to, lastUnkept, (oldest ?? Number.POSITIVE_INFINITY) - 1),
-  };
+  const missing = { from: Math.max(from, first), to: Math.min(to, lastUnkept, oldest - 1) };
   return missing.from <= missing.to ? missing : null;
 }
 

@@ -75,7 +75,7 @@ const OLDEST_OF_KEYS = `SELECT min(${firstDayOf('k.row')}) AS oldest FROM api_ke
 const OLDEST_OF_OWNERS = `SELECT min(${firstDayOf('-h.row')}) AS oldest FROM holders h`;
 const OLDEST_ENDED = 'SELECT min(day) AS oldest FROM ended_uses';
 
-/** Returns the first day of the database, and the oldest of which any holder still has uses; null: nobody has any. */
+/** Returns the first day of the database, and the oldest of which any holder still has uses; Infinity: none has. */
 export async function keptDays(db: Database) {
   const oldestIn = async (sql: string, args: readonly number[] = []) =>
     firstOf(await db.read({ sql, args })).oldest ?? null;
@@ -85,6 +85,5 @@ export async function keptDays(db: Database) {
   for await (const { after, to } of rangesAfter(db, FIRST_ROW, false))
     found.push(await oldestIn(OLDEST_OF_KEYS, [after, to]));
   const days = found.flatMap((day) => (day === null ? [] : dayIn(Number(day))));
-  const oldest = Math.min(...days, ...(ended === null ? [] : [Number(ended)]));
-  return { first, oldest: oldest === Infinity ? null : oldest };
+  return { first, oldest: Math.min(...days, ...(ended === null ? [] : [Number(ended)])) };
 }
