@@ -20,10 +20,7 @@ function shownValue(name: (typeof NAMES)[number], value: string): string {
   return value.includes('://') ? shownUrl(value) : value;
 }
 
-export interface Doubt {
-  readonly variable: string;
-  readonly reason: string;
-}
+type Doubt = { readonly variable: string; readonly reason: string };
 
 type Reasons = { readonly [variable in keyof Env]: string | false };
 

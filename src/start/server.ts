@@ -176,12 +176,8 @@ function logStarted(env: Env, config: Config, service: PreparedService, log: Log
     settings: settingsOf(env),
     tools: Object.fromEntries(service.custom),
   });
-  for (const { variable, reason } of withoutEffect(env, config)) {
-    log.warn('variable without effect', { variable, reason });
-  }
-  for (const { variable, reason } of contradictions(env, config)) {
-    log.warn('variable contradicts another', { variable, reason });
-  }
+  for (const doubt of withoutEffect(env, config)) log.warn('variable without effect', doubt);
+  for (const doubt of contradictions(env, config)) log.warn('variable contradicts another', doubt);
   for (const slip of misspelt(env, service.toolVariables)) log.warn('variable perhaps misspelt', slip);
 }
 
