@@ -48,9 +48,8 @@ export function operatorSearch({ open }) {
     if (PART.test(text)) return say(`This was not sent.${oddWords(text)}`);
     if (search.meaning === 'key') {
       const hex = text.toLowerCase();
-      if (/^[0-9a-f]{32}$/.test(hex)) return findBy({ keyId: hex });
-      if (/^[0-9a-f]{12}$/.test(hex)) return findBy({ fingerprint: hex });
-      return say('An id has 32 hex digits, and a fingerprint 12.');
+      if (!ID.test(hex)) return say('An id has 32 hex digits, and a fingerprint 12.');
+      return findBy(hex.length === FINGERPRINT_DIGITS ? { fingerprint: hex } : { keyId: hex });
     }
     if ([...typed].length > OWNER_CHARS_MAX) return say(`An owner has at most ${OWNER_CHARS_MAX} characters.`);
     say('');

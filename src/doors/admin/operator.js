@@ -34,7 +34,7 @@ export function operatorPart(fromPage) {
   }
 
   function showOwners() {
-    owners.load();
+    void owners.refresh();
     show(owners, 'owners');
   }
 

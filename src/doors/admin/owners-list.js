@@ -11,7 +11,6 @@ import { readOwner } from './plan.js';
 export function ownersList({ open }) {
   const list = { owners: [], cursor: null, instead: 'Loading owners…', status: '', asked: 0 };
   return {
-    load: () => void load(list),
     refresh: () => load(list),
     /** Takes the newer version of an owner, which a tool returned. */
     replace(item) {

@@ -100,12 +100,6 @@ export const createAdminStore = (db: Database, ownerKeys = KEYS_MAX_DEFAULT) => 
   ...createImports(db, ownerKeys),
 });
 
-/** Selects the events of an owner that are about no key. */
-const eventsOfOwner = (limit: number) =>
-  `SELECT * FROM key_events WHERE key_id IS NULL AND owner = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ${limit}`;
-
-const countOf = (rows: readonly Row[]): number => Number(firstOf(rows).count);
-
 function createReads(db: Database) {
   async function listed(sql: string, args: Args): Promise<readonly PlacedKey[]> {
     const rows = await db.read({ sql, args });
@@ -140,7 +134,7 @@ function createReads(db: Database) {
 
     /** Returns events without a key of an owner before a number, newest first. */
     async eventsOfOwner(owner: string, beforeSeq: number, limit: number) {
-      const sql = eventsOfOwner(limit);
+      const sql = `SELECT * FROM key_events WHERE key_id IS NULL AND owner = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ${limit}`;
       return (await db.read({ sql, args: [owner, beforeSeq], fairnessKey: owner })).map(eventOf);
     },
 
@@ -149,7 +143,7 @@ function createReads(db: Database) {
       const counted = `SELECT count(*) AS count ${KEYS} WHERE k.row > ? AND k.row <= ? AND k.active = 1 AND ${sql}`;
       let count = 0;
       for await (const { after, to } of rangesAfter(db, FIRST_ROW, isIndexed(filter), onRange)) {
-        count += countOf(await db.read({ sql: counted, args: [after, to, ...args] }));
+        count += Number(firstOf(await db.read({ sql: counted, args: [after, to, ...args] })).count);
       }
       return count;
     },
