@@ -37,8 +37,7 @@ export const verb = command({
     await withStore(io, async ({ db }, { keyCeilings }) => {
       const expiresInDays = orNull(days) ?? undefined;
       const fields = v.partial(v.strictObject(keyRequestFields({ ...keyCeilings, limits: NO_CEILINGS })));
-      const given = Object.entries({ name, scopes, expiresInDays }).filter(([, value]) => value !== undefined);
-      const fit = parserOf(fields)(Object.fromEntries(given));
+      const fit = parserOf(fields)({ name, scopes, expiresInDays });
       if (!fit.ok) throw usageErrorOf(fit.error);
       const store = createAdminStore(db);
       const held = (await store.find({ id })).flatMap((key) => key.scopes);
