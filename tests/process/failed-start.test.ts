@@ -63,7 +63,7 @@ describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime: Runtime) => 
     expect(await failsOn({ PORT: String(port) })).toEqual({
       code: 1,
       applied: 0,
-      stderr: expect.stringContaining('is in use'),
+      stderr: `mcp-key-server: HOST, PORT: expected an address to listen on, but port ${port} of 127.0.0.1 is in use\n`,
     });
     taken.close();
   });

@@ -14,7 +14,6 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { makeCertificate } from '../support/certificate.ts';
 import { callOver, userHeaders, userToken } from '../support/client.ts';
@@ -284,17 +283,6 @@ describe('a start that fails is one line and a non-zero exit', () => {
       expect({ code, stderr }).toEqual({ code: 1, stderr: 'mcp-key-server: JWT_SECRET: expected text in UTF-8\n' });
     },
   );
-
-  test('the start is refused when its port is in use', async () => {
-    const taken = createServer();
-    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', () => resolve()));
-    const { port } = taken.address() as { port: number };
-    expect(await failing({ ...JWT, PORT: String(port) })).toMatchObject({
-      code: 1,
-      stderr: `mcp-key-server: HOST, PORT: expected an address to listen on, but port ${port} of 127.0.0.1 is in use\n`,
-    });
-    taken.close();
-  });
 
   test('what it had warned of before is in the log, if only the database cannot be opened', async () => {
     const folder = fill(temporaryFolder(), { 'keys.db': NO_DATABASE });

@@ -172,6 +172,23 @@ async function richBackup() {
   return { file, ...all };
 }
 
+/** Restores a backup into a remote database, in which there was something before. */
+const restoreInto = (db: Database, file: string) =>
+  withBackup(file, temporaryFolder(), (backup) => restoreRemote(db, backup, { isNew: false, actor: null }));
+
+/** A database to which something happens before the second page of keys is put. */
+function meddledWith(db: Database, meanwhile: () => Promise<unknown>): Database {
+  let keysPut = 0;
+  return {
+    ...db,
+    async writeAll(all) {
+      const isOfKeys = all.some(({ sql }) => sql.startsWith('INSERT OR IGNORE INTO api_keys'));
+      if (isOfKeys && keysPut++ === 1) await meanwhile();
+      return db.writeAll(all);
+    },
+  };
+}
+
 const trailOf = (events: readonly Row[]) => events.map(({ seq: _, ...event }) => event);
 
 /** Not every write is the last one in `bun run test`. */
@@ -207,15 +224,13 @@ test('into a remote database that is killed at any of its writes: what is there 
       return new Promise<never>(() => {});
     };
     const db: Database = { ...store.db, writeAll: (all) => until(() => store.db.writeAll(all)) };
-    const restoring = (to: Database) =>
-      withBackup(file, temporaryFolder(), (backup) => restoreRemote(to, backup, { isNew: false, actor: null }));
-    isOver = (await Promise.race([restoring(db), killed.promise])) !== 'killed';
+    isOver = (await Promise.race([restoreInto(db, file), killed.promise])) !== 'killed';
     expect(await schemaOf(client)).toEqual(schema);
     // No key without the block of its owner, its plan and its counts.
     const keys = (await client.execute('SELECT 1 FROM api_keys')).rows.length;
     if (keys > 0) expect(await restored(client)).toEqual({ ...wanted, keys: wanted.keys.slice(0, keys) });
     expect(await hasKeys(store.db)).toBe(isOver);
-    if (!isOver) await restoring(store.db);
+    if (!isOver) await restoreInto(store.db, file);
     expect(await restored(client)).toEqual(wanted);
     expect(trailOf(await eventsOf(client))).toEqual([...own, ...trailOf(events), RESTORED]);
     expect((await client.execute('SELECT task FROM upkeep')).rows).toEqual([]); // nothing is under way
@@ -228,19 +243,9 @@ test('a key that a server makes while its remote database is restored stays; the
   const { file } = await richBackup();
   await using started = new AsyncDisposableStack();
   const { store, client } = await remoteDatabase(started);
-  const restoring = (to: Database) =>
-    withBackup(file, temporaryFolder(), (backup) => restoreRemote(to, backup, { isNew: false, actor: null }));
-  let keysPut = 0;
-  const db: Database = {
-    ...store.db,
-    async writeAll(all) {
-      const isOfKeys = all.some(({ sql }) => sql.startsWith('INSERT OR IGNORE INTO api_keys'));
-      if (isOfKeys && keysPut++ === 1) await client.execute(NEW_KEYS.replace('?', "'[null]'"));
-      return store.db.writeAll(all);
-    },
-  };
-  await expect(restoring(db)).rejects.toThrow(DatabaseInUse);
-  await expect(restoring(store.db)).rejects.toThrow(DatabaseInUse);
+  const db = meddledWith(store.db, () => client.execute(NEW_KEYS.replace('?', "'[null]'")));
+  await expect(restoreInto(db, file)).rejects.toThrow(DatabaseInUse);
+  await expect(restoreInto(store.db, file)).rejects.toThrow(DatabaseInUse);
   const { rows } = await client.execute("SELECT 1 FROM api_keys WHERE user_id = 'later'");
   expect(rows).toHaveLength(1);
 });
@@ -249,18 +254,8 @@ test('a restore into a remote database that another one has taken over puts noth
   const { file, rows: wanted } = await richBackup();
   await using started = new AsyncDisposableStack();
   const { store, client } = await remoteDatabase(started);
-  const restoring = (to: Database) =>
-    withBackup(file, temporaryFolder(), (backup) => restoreRemote(to, backup, { isNew: false, actor: null }));
-  let keysPut = 0;
-  const db: Database = {
-    ...store.db,
-    async writeAll(all) {
-      const isOfKeys = all.some(({ sql }) => sql.startsWith('INSERT OR IGNORE INTO api_keys'));
-      if (isOfKeys && keysPut++ === 1) await restoring(store.db);
-      return store.db.writeAll(all);
-    },
-  };
-  await expect(restoring(db)).rejects.toThrow(DatabaseInUse);
+  const db = meddledWith(store.db, () => restoreInto(store.db, file));
+  await expect(restoreInto(db, file)).rejects.toThrow(DatabaseInUse);
   expect(await restored(client)).toEqual(wanted);
 });
 
