@@ -91,8 +91,9 @@ export async function putChanged(copying: Copying, changed: readonly string[]): 
   const { keyHashes, owners } = changesOf(changed);
   return [
     ...(keyHashes.length === 0 ? [] : await putKeys(copying, keyHashes)),
-    ...(owners.length === 0 ? [] : await putOwners(copying, owners)),
-    ...(keyHashes.includes(RULES) ? await putRules(copying) : []),
+    ...(owners.length === 0 ? [] : await putAnew(copying, 'owner', THESE_OWNERS, [JSON.stringify(owners)])),
+    // The feed names rules as a whole, of which there are few.
+    ...(keyHashes.includes('rules') ? await putAnew(copying, 'rules', '', []) : []),
   ];
 }
 
@@ -109,25 +110,12 @@ async function putKeys(copying: Copying, keyHashes: readonly string[]): Promise<
   ];
 }
 
-async function putOwners(copying: Copying, owners: readonly string[]): Promise<Statement[]> {
-  const args = [JSON.stringify(owners)];
+/** Puts the rows anew that fit a condition, in all tables whose changes are announced so. */
+async function putAnew(copying: Copying, announcedBy: 'owner' | 'rules', where: string, args: readonly string[]) {
   const statements: Statement[] = [];
-  for (const { name } of copying.tables.filter(({ announcedBy }) => announcedBy === 'owner')) {
-    const rows = await rowsOf(copying, name, THESE_OWNERS, args);
-    statements.push({ sql: `DELETE FROM ${name} ${THESE_OWNERS}`, args }, ...putRows('REPLACE', name, rows));
-  }
-  return statements;
-}
-
-/** What the feed names if any rule has changed. */
-const RULES = 'rules';
-
-/** Puts all of them anew: there are few, and a change doesn't say which. */
-async function putRules(copying: Copying): Promise<Statement[]> {
-  const statements: Statement[] = [];
-  for (const { name } of copying.tables.filter(({ announcedBy }) => announcedBy === RULES)) {
-    const rows = await rowsOf(copying, name, '', []);
-    statements.push({ sql: `DELETE FROM ${name}` }, ...putRows('REPLACE', name, rows));
+  for (const { name } of copying.tables.filter((table) => table.announcedBy === announcedBy)) {
+    const rows = await rowsOf(copying, name, where, args);
+    statements.push({ sql: `DELETE FROM ${name} ${where}`, args }, ...putRows('REPLACE', name, rows));
   }
   return statements;
 }
