@@ -1,7 +1,7 @@
 // Lists every event of the log by level: the only ones that code may log, and that documents and tests are checked against.
 
 /** `error` has only bugs. Any event may also be logged there, with the stack, if its code throws. */
-const LEVELS = {
+export const EVENTS = {
   info: [
     'started',
     'listening',
@@ -80,8 +80,6 @@ const LEVELS = {
   error: ['internal error', 'counts not exchanged', 'change feed broken', 'streams not kept alive'],
 } as const;
 
-export type InfoEvent = (typeof LEVELS)['info'][number];
-export type WarnEvent = (typeof LEVELS)['warn'][number];
-export type LogEvent = (typeof LEVELS)[keyof typeof LEVELS][number];
-
-export const EVENTS: Readonly<Record<keyof typeof LEVELS, readonly LogEvent[]>> = LEVELS;
+export type InfoEvent = (typeof EVENTS)['info'][number];
+export type WarnEvent = (typeof EVENTS)['warn'][number];
+export type LogEvent = (typeof EVENTS)[keyof typeof EVENTS][number];
