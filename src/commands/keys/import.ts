@@ -129,12 +129,11 @@ async function importFile(file: string, io: Io): Promise<void> {
     }
   });
   report(counts, foreign, io);
-  const reasons = [
-    linesSaid(left['no place'], 'the owner has as many keys as he may'),
-    linesSaid(left['id taken'], "the id is another key's"),
+  const notImported = [
+    ...linesSaid(left['no place'], 'the owner has as many keys as he may'),
+    ...linesSaid(left['id taken'], "the id is another key's"),
   ];
-  if (left['no place'].length + left['id taken'].length > 0)
-    throw new CommandError(`not imported: ${reasons.filter((reason) => reason !== '').join('; ')}`);
+  if (notImported.length > 0) throw new CommandError(`not imported: ${notImported.join('; ')}`);
 }
 
 function report(counts: Readonly<Record<Imported, number>>, foreign: number, { say }: Io): void {
@@ -150,11 +149,11 @@ function report(counts: Readonly<Record<Imported, number>>, foreign: number, { s
 
 const LINES_SHOWN_MAX = 20;
 
-function linesSaid(numbers: readonly number[], reason: string): string {
-  if (numbers.length === 0) return '';
+function linesSaid(numbers: readonly number[], reason: string): readonly string[] {
+  if (numbers.length === 0) return [];
   const shown = numbers.slice(0, LINES_SHOWN_MAX).join(', ');
   const more = numbers.length > LINES_SHOWN_MAX ? ` and ${numbers.length - LINES_SHOWN_MAX} more` : '';
-  return `${numbers.length === 1 ? 'line' : 'lines'} ${shown}${more}, because ${reason}`;
+  return [`${numbers.length === 1 ? 'line' : 'lines'} ${shown}${more}, because ${reason}`];
 }
 
 /** Validates the whole file, and returns the number of keys. Throws at the first bad line. */
