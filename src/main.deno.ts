@@ -101,7 +101,6 @@ const renameReloaded = once(() =>
 );
 
 export const runtime: Runtime = {
-  name: 'deno',
   sharesPorts: false, // Deno's `reusePort` is unstable
   runScript: 'bun run',
   packageCommand: () => SERVER_NAME,

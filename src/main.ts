@@ -110,7 +110,6 @@ function executable(): string | undefined {
 }
 
 export const runtime: Runtime = {
-  name: 'bun',
   sharesPorts: process.platform === 'linux',
   runScript: `${bunCommand()} run`,
   executable: executable(),

@@ -21,7 +21,6 @@ import { watchLoop } from './loop-watch.ts';
 import { flushLog, obeySignals, shutDown } from './stop.ts';
 
 export interface Runtime {
-  readonly name: 'bun' | 'deno';
   /** Whether connections to a port are distributed among the processes that listen on it. */
   readonly sharesPorts: boolean;
   /** How to run a script of package.json, or the command that replaces it. Null: not possible here. */
