@@ -1,7 +1,7 @@
 // Defines every environment variable in one table: its parser, what its value must be, and its default. config.ts checks
 // combinations; README.md explains them to people.
 
-import { OWNER_KEYS_MAX, parseLimit, parseQuota, REQUESTS_MAX, SHARED_WINDOW_S_MIN } from '../ground/rate-limit.ts';
+import { OWNER_KEYS_MAX, parseLimit, parseQuota, parseSharedLimit, REQUESTS_MAX } from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
 import { expected, isScope, KEY_PREFIX_PATTERN, REPLACEMENT, splitScopes } from '../ground/text.ts';
 import { anyOrigin, outlinedUrl, publicUrl, shownUrl, signInUrl, trustedUrl } from '../ground/urls.ts';
@@ -120,11 +120,6 @@ function claimAndValue(value: string): { readonly name: string; readonly value: 
   return name === undefined || wanted === undefined ? null : { name, value: wanted };
 }
 
-const sharedLimit = (value: string) => {
-  const limit = parseLimit(value);
-  return limit !== null && limit.windowS >= SHARED_WINDOW_S_MIN ? limit : null;
-};
-
 const userLimit = (value: string) => (value === '0' ? { requests: 0, windowS: 60 } : parseLimit(value));
 
 const jwtSecret = secret(`at least ${JWT_SECRET_BYTES_MIN} bytes`, (value) =>
@@ -203,7 +198,7 @@ export const VARIABLES = {
   RATE_LIMIT_REQUESTS: integer(0, REQUESTS_MAX, 1000),
   RATE_LIMIT_WINDOW: of('a window like 30s, 5m, 1h or 1d', parseDuration, 3_600_000),
   KEY_QUOTA: of('calls in a day or month, like 5000/day or 100000/month', parseQuota, null),
-  OWNER_RATE_LIMIT: of('calls in a window of 10s or more, like 1000/1h', sharedLimit, null),
+  OWNER_RATE_LIMIT: of('calls in a window of 10s or more, like 1000/1h', parseSharedLimit, null),
   OWNER_QUOTA: of('calls in a day or month, like 5000/day or 100000/month', parseQuota, null),
   OWNER_KEYS: integer(0, OWNER_KEYS_MAX, 1000),
   // More than people and their agents call, and few enough for one core to serve several of them.

@@ -95,6 +95,12 @@ export function parseLimit(text: string): RateLimit | null {
   return windowS !== null && isCount(Number(count)) ? { requests: Number(count), windowS } : null;
 }
 
+/** Parses a limit like `parseLimit`, of which all processes count the calls together. */
+export function parseSharedLimit(text: string): RateLimit | null {
+  const limit = parseLimit(text);
+  return limit !== null && limit.windowS >= SHARED_WINDOW_S_MIN ? limit : null;
+}
+
 export const COST_MAX = 1000;
 
 /** Parses the cost of a call, 1 to COST_MAX units; null for anything else. */

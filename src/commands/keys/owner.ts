@@ -1,7 +1,7 @@
 // `keys owner`: shows and sets the limits of all keys of an owner together, or removes an owner with all keys.
 
 import { createOwnerStore, ownerNamed, removeOwner, updateOwner, writtenOwner } from '../../doors/owners/index.ts';
-import { OWNER_KEYS_MAX, SHARED_WINDOW_S_MIN } from '../../ground/rate-limit.ts';
+import { OWNER_KEYS_MAX, parseSharedLimit, SHARED_WINDOW_S_MIN } from '../../ground/rate-limit.ts';
 import type { Store } from '../../store/open.ts';
 import { command } from '../command.ts';
 import { type Io, UsageError } from '../io.ts';
@@ -16,10 +16,7 @@ const DEFAULT = 'default';
 const SHARED_LIMIT = kind(
   LIMIT.name,
   `calls in a window of ${SHARED_WINDOW_S_MIN}s to 366 days, like 1000/1h`,
-  (given) => {
-    const limit = LIMIT.parse(given);
-    return limit !== null && limit.windowS >= SHARED_WINDOW_S_MIN ? limit : null;
-  },
+  parseSharedLimit,
 );
 
 export const verb = command({
