@@ -150,6 +150,8 @@ describe('origin', () => {
     expect(response.headers.get('access-control-allow-origin')).toBe('*');
     // The header comes without an Origin, too: a cache in between may keep that response.
     expect((await fetch(app.url + path)).headers.get('access-control-allow-origin')).toBe('*');
+    const asked = await from(app, 'https://evil.example', { method: 'OPTIONS' }, path);
+    expect(asked.headers.get('access-control-allow-origin')).toBe('*');
   });
 });
 

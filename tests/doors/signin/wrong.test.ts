@@ -4,7 +4,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import {
   CALLBACK,
-  codeFor,
   fieldsOf,
   handOver,
   makeForConnection,
@@ -139,26 +138,21 @@ describe('a registration', () => {
   });
 
   test.each([
-    ['no object', [1], 'invalid_client_metadata'],
-    ['no redirects', {}, 'invalid_redirect_uri'],
-    ['an empty list', { redirect_uris: [] }, 'invalid_redirect_uri'],
-    ['a text', { redirect_uris: CALLBACK }, 'invalid_redirect_uri'],
-    ['a number', { redirect_uris: [CALLBACK, 1] }, 'invalid_redirect_uri'],
-    ['eleven', { redirect_uris: Array(11).fill(CALLBACK) }, 'invalid_redirect_uri'],
-    [
-      'too many characters',
-      { redirect_uris: [CALLBACK, `http://localhost/${'a'.repeat(2000)}`] },
-      'invalid_redirect_uri',
-    ],
-  ])('with %s is refused', async (_, metadata, error) => {
-    expect(await registration(metadata)).toEqual({ status: 400, body: refusal(error) });
+    ['an empty list', []],
+    ['a text', CALLBACK],
+    ['a number', [CALLBACK, 1]],
+    ['eleven', Array(11).fill(CALLBACK)],
+    ['too many characters', [CALLBACK, `http://localhost/${'a'.repeat(2000)}`]],
+  ])('with %s is refused', async (_, redirectUris) => {
+    expect(await registration({ redirect_uris: redirectUris })).toEqual({
+      status: 400,
+      body: refusal('invalid_redirect_uri'),
+    });
   });
 
-  test('that is no JSON, too large, or of another type is refused', async () => {
+  test('that is no JSON, or of another type, is refused', async () => {
     const json = { 'content-type': 'application/json' };
     expect((await post('/register', '{', json)).status).toBe(400);
-    const large = JSON.stringify({ redirect_uris: [CALLBACK], client_name: 'a'.repeat(16 * 1024) });
-    expect((await post('/register', large, json)).status).toBe(413);
     expect((await post('/register', '{}', { 'content-type': 'text/plain' })).status).toBe(415);
   });
 
@@ -375,31 +369,11 @@ describe('the form', () => {
 });
 
 describe('/token', () => {
-  test('the code of one client is none for another', async () => {
-    const code = await codeFor(client, key);
-    const other = await register(app, [CALLBACK, 'http://localhost/']);
-    expect(await other.redeem(code, { code_verifier: client.verifier })).toEqual({
-      status: 400,
-      body: refusal('invalid_grant'),
-    });
-  });
-
   test('each field twice is refused', async () => {
     const fields = { grant_type: 'authorization_code', code: 'x', code_verifier: 'y', client_id: client.clientId };
     for (const [name, value] of Object.entries(fields)) {
       const response = await post('/token', new URLSearchParams([...Object.entries(fields), [name, value]]));
       expect([response.status, await response.json()]).toEqual([400, refusal('invalid_request')]);
     }
-  });
-
-  test('a code changed in any part is none', async () => {
-    const code = await codeFor(client, key);
-    for (const [at] of code.split('.').entries()) {
-      const parts = code.split('.');
-      const part = parts[at] ?? '';
-      parts[at] = `${part.slice(0, 8)}${part[8] === 'A' ? 'B' : 'A'}${part.slice(9)}`;
-      expect((await client.redeem(parts.join('.'))).body.error).toBe('invalid_grant');
-    }
-    expect((await client.redeem(code)).status).toBe(200);
   });
 });
