@@ -10,7 +10,7 @@ import type { Clock } from '../ground/runtime.ts';
 import { createSignedText, type Signing } from '../ground/signed-text.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import { excerptOf } from '../watch/redact.ts';
-import type { Params, RequestMessage } from './message.ts';
+import type { Params } from './message.ts';
 
 /** The most bytes of responses in requestState. In base64 they fit into a body, beside those of the last round. */
 const RESPONSES_BYTES_MAX = 256 * 1024;
@@ -107,12 +107,16 @@ export function createRequestStates(signing: Signing, clock: Clock) {
 /** Optional in each request (2026-07-28). */
 const META_CLIENT = 'io.modelcontextprotocol/clientInfo';
 
-/** Returns the `clientInfo` of a request: of `initialize`, later of each. */
-export const clientInfoOf = ({ method, params }: RequestMessage): unknown =>
-  method === 'initialize' ? params.clientInfo : params._meta?.[META_CLIENT];
+/** Returns the `clientInfo` of a message, also of one that is refused: of `initialize`, later of each. */
+export function clientInfoOf(message: unknown): unknown {
+  if (!isObject(message) || !isObject(message.params)) return undefined;
+  const { clientInfo, _meta: meta } = message.params;
+  if (message.method === 'initialize') return clientInfo;
+  return isObject(meta) ? meta[META_CLIENT] : undefined;
+}
 
-/** Bounds the parts of a client's name before they are redacted and cut. */
-const CLIENT_PART_CHARS_MAX = 200;
+/** Bounds the parts of a client's name before they are redacted and cut: no pattern matches half a token. */
+const CLIENT_PART_CHARS_MAX = 16 * 1024;
 
 /** Returns a client's `name/version` as it may be shown, from its `clientInfo`; undefined if that has no name. */
 export function clientText(clientInfo: unknown): string | undefined {

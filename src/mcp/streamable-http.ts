@@ -80,7 +80,7 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
     }
     const sender = new Sender(context, identify, log);
     const classified = classify(body.value, context.headers);
-    if (classified.kind === 'request') context.clientInfo = clientInfoOf(classified.request);
+    context.clientInfo = clientInfoOf(body.value);
     return chain(refusalOf(sender, body.value, classified), (refused) => refused ?? answer(sender, classified));
   };
 

@@ -79,6 +79,7 @@ test('the line has what the MCP client calls itself: of this request, or of the 
     { name: 'host' },
     { name: 'a\nb', version: '\u001b[2J' },
     { name: `sk_test_${'0'.repeat(64)}`, version: '1' },
+    { name: `eyJ${'h'.repeat(2000)}.eyJ${'p'.repeat(2000)}.s`, version: '1' },
     { name: 'x'.repeat(1000), version: '1' },
     { name: '😀'.repeat(120), version: '1' },
     { name: 'a\ud83d', version: '1' },
@@ -102,6 +103,7 @@ test('the line has what the MCP client calls itself: of this request, or of the 
     'host',
     'a\\u000ab/\\u001b[2J',
     '[redacted]/1',
+    '[redacted]/1',
     'x'.repeat(100),
     '😀'.repeat(100),
     'a\ufffd/1',
@@ -112,6 +114,30 @@ test('the line has what the MCP client calls itself: of this request, or of the 
     undefined,
     'host/1.2',
     'host/1.2',
+  ]);
+});
+
+test('so has the line of a notification, and of a request that is refused', async () => {
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1' } });
+  const clientInfo = { name: 'host', version: '1.2' };
+  const notification = { jsonrpc: '2.0', method: 'notifications/initialized' };
+  const ofNextVersion = {
+    'io.modelcontextprotocol/protocolVersion': '2027-01-01',
+    'io.modelcontextprotocol/clientInfo': clientInfo,
+  };
+  const seen = (await requestsOf(app)).length;
+  await post(app, { ...notification, params: { _meta: ofNextVersion } });
+  await post(app, request('tools/list', { _meta: ofNextVersion }));
+  const session = await openSse(app);
+  await session.post(request('initialize', { protocolVersion: '2024-11-05', capabilities: {}, clientInfo }));
+  await session.post(notification);
+  const lines = (await requestsOf(app)).slice(seen);
+  expect(lines.map(({ route, status, client }) => [route, status, client])).toEqual([
+    ['/mcp', 202, 'host/1.2'],
+    ['/mcp', 400, 'host/1.2'],
+    ['/sse', 200, undefined],
+    ['/messages', 202, 'host/1.2'],
+    ['/messages', 202, 'host/1.2'],
   ]);
 });
 

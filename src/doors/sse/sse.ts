@@ -95,6 +95,7 @@ export function sseRoutes(
     const found = sessions.find(sessionId, visitor);
     if (!found.ok) return refusalOfVisitor(found.error, sender, visitor);
     const { value: session } = found;
+    context.clientInfo = { name: session.client };
     const mayChange = session.owners.length === 0 || visitor.owners.length > 0;
     return (await refusalOfSender(sender, signIn)) ?? handle(session, sender, message, mayChange);
   }
@@ -119,8 +120,8 @@ export function sseRoutes(
     if (mayChange && message.method === 'initialize') {
       session.capabilities = showsWidgets(message.params.capabilities) ? WIDGETS_SHOWN : NO_CAPABILITIES;
       session.client = clientText(clientInfoOf(message));
+      sender.context.clientInfo = { name: session.client };
     }
-    sender.context.clientInfo = { name: session.client };
     if (!makesCall(message.method)) return reply(session, sender, message);
     const { id } = message;
     if (session.calls.has(id)) return refusal(id, ID_IN_USE);
