@@ -17,7 +17,7 @@ interface PreviewOptions {
 /** Creates the route of the previews. In development `?tool=<name>` shows the widget of your own tool. */
 export function previewRoute({ production, revocationLagMaxMs, tools, resources }: PreviewOptions): Handler {
   const pages = once(() => import('../pages/widgets/preview.ts')); // loaded on first use, to keep the start fast
-  const links = production ? [] : tools.filter(({ sample }) => sample !== undefined).map(({ name }) => name);
+  const links = production ? [] : tools.filter(hasPreview).map(({ name }) => name);
   const whole = once(async () => shown(await (await pages()).createPreview(revocationLagMaxMs, links)));
   return async ({ request, requestId }) => {
     const wanted = queryOf(request.url).get('tool');
@@ -32,6 +32,9 @@ export function previewRoute({ production, revocationLagMaxMs, tools, resources 
     return shown((await pages()).createToolPreview(tool, content.text, tools))();
   };
 }
+
+/** Returns whether a tool's widget has something to show. A sample without a widget is for the widgets of other tools. */
+const hasPreview = ({ widget, sample }: Tool): boolean => widget !== undefined && sample !== undefined;
 
 /** Returns a function that creates responses with the page. They share its bytes. */
 function shown({ html, policy }: { readonly html: string; readonly policy: string }): () => Response {

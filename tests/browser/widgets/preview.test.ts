@@ -203,6 +203,7 @@ const WITH_CALLER: ToolFile = {
       defineTool(anyone, { ...facts('bare'), input, widget: CALLER, output, run: count }),
       defineTool(anyone, { ...facts('counted'), input, sample: { count: 2 }, output, run: count }),
       defineTool(anyone, { ...facts('written'), input, sample: written, run: write }),
+      defineTool(anyone, { ...facts('whole'), input, widget: CALLER, sample: written, run: write }),
     ];
   },
   resources: [
@@ -216,6 +217,12 @@ const WITH_CALLER: ToolFile = {
     },
   ],
 };
+
+test('the preview page links to tools with a widget and a sample, and to no other', async () => {
+  await using app = await createTestApp({ toolFiles: [WITH_CALLER] });
+  const html = await (await fetch(`${app.url}/widgets/preview`)).text();
+  expect(html.match(/href="\?tool=[^"]*"/g)).toEqual(['href="?tool=whole"']);
+});
 
 describeInBrowser('the preview of a tool whose widget calls others', (browser) => {
   test('responds with the sample of the tool that is called, or says that it has none', async () => {
