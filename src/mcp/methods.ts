@@ -68,23 +68,21 @@ export function createMethods(
 ): Readonly<Record<string, Method>> {
   const about = { capabilities: capabilitiesOf(prompts), instructions: INSTRUCTIONS };
   const byUri = new Map(resources.map((resource) => [resource.uri, resource]));
-  /** The outcomes of reading: a batch may read the same resource a hundred times. */
-  const contents = new Map<string, Outcome>();
+  /** What was read, or is being read: a batch may ask for the same resource a hundred times. */
+  const contents = new Map<string, Awaitable<string>>();
 
-  /** Reads a resource. A bug in it fails only its own request, like a bug in a tool. */
+  /** Reads a resource once. A bug in it fails only the requests that wait for it, and the next one reads again. */
   function read(resource: Resource, { requestId }: RequestContext): Awaitable<Outcome> {
     const { uri } = resource;
-    function keep(fields: string): Outcome {
-      const outcome = publicOutcome(fields);
-      contents.set(uri, outcome);
-      return outcome;
-    }
     function fail(error: unknown): Outcome {
+      contents.delete(uri);
       log.error('internal error', { requestId, uri, error });
       return { error: bugError(requestId) };
     }
     try {
-      const found = chain(contentsOf(resource), keep);
+      const reading = contents.get(uri) ?? contentsOf(resource);
+      contents.set(uri, reading);
+      const found = chain(reading, publicOutcome);
       return isPromise(found) ? found.catch(fail) : found;
     } catch (error) {
       return fail(error);
@@ -113,7 +111,7 @@ export function createMethods(
       run({ uri }, { era, sender }) {
         if (typeof uri !== 'string') return failedOutcome('uri must be a string');
         const resource = byUri.get(uri);
-        if (resource !== undefined) return contents.get(uri) ?? read(resource, sender.context);
+        if (resource !== undefined) return read(resource, sender.context);
         const code = era === 'modern' ? CODES.invalidParams : CODES.resourceNotFound;
         return failedOutcome('Resource not found', code, { uri: redact(uri) });
       },

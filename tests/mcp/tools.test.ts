@@ -221,6 +221,23 @@ describe('resources', () => {
     }
   });
 
+  test('one that is read later is read once, also for those who ask meanwhile, and again after a failure', async () => {
+    let reads = 0;
+    async function read() {
+      reads += 1;
+      const text = `read ${reads}`;
+      if (reads === 1) throw new Error('not yet');
+      await Bun.sleep(50); // the others ask meanwhile
+      return { text };
+    }
+    await using app = await createTestApp({ resources: [{ ...resource, read }] });
+    const ask = async () => (await post(app, request('resources/read', { uri: resource.uri }))).body;
+    expect((await ask()).error.code).toBe(-32603);
+    for (const { result } of [...(await Promise.all([ask(), ask(), ask()])), await ask()]) {
+      expect(result.contents[0].text).toBe('read 2');
+    }
+  });
+
   test.each([
     ['that throws', () => [].reduce(() => 0 as never), 'reduce'],
     ['that is read later, and fails', async () => [].reduce(() => 0 as never), 'reduce'],
