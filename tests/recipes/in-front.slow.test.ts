@@ -74,6 +74,11 @@ describe.each(RECIPES)('%s', (program, recipe) => {
       await waitFor(() => handledBy().every((count, at) => count > (before[at] ?? 0)));
     });
 
+    test('a token longer than any key reaches the server, which decides', async () => {
+      const token = `eyJ${'x'.repeat(12_000)}.e30.x`;
+      expect((await call('get_data', {}, { authorization: `Bearer ${token}` })).status).toBe(401);
+    });
+
     test('the client’s address is the one that the proxy saw, whatever the client says', async () => {
       const id = 'of-a-forged-address';
       await proxy.fetch('/', { headers: { 'x-forwarded-for': '192.0.2.66', 'x-request-id': id } });

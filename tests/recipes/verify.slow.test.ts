@@ -163,8 +163,9 @@ describe.each(VERIFY_RECIPES)('%s', (program, recipe) => {
       }
     });
 
-    test('no key, a wrong one: 401, and the service hears nothing', async () => {
-      for (const headers of [{}, { 'x-api-key': 'wrong' }, { 'x-api-key': `sk_test_${'0'.repeat(64)}` }]) {
+    test('no key, a wrong one, a wrong token of any length: 401, and the service hears nothing', async () => {
+      const wrong = ['wrong', `sk_test_${'0'.repeat(64)}`, `eyJ${'x'.repeat(12_000)}.e30.x`];
+      for (const headers of [{}, ...wrong.map((key) => ({ 'x-api-key': key }))]) {
         const { status, response, reached } = await ask(headers as Record<string, string>);
         expect({ status, reached }).toEqual({ status: 401, reached: [] });
         expect(response.headers.get('www-authenticate')).toStartWith('Bearer ');
