@@ -119,7 +119,8 @@ describe('in a folder that everybody may look into', () => {
     const folder = openFolder();
     symlinkSync('elsewhere.db', join(folder, 'keys.db'));
     await using server = await startServer({ folder, env });
-    expect(readdirSync(folder).sort()).toContain('elsewhere.db-wal');
+    const made = { 'elsewhere.db': 0o600, 'elsewhere.db-wal': 0o600, 'elsewhere.db-shm': 0o600 };
+    expect(modesIn(folder)).toMatchObject(made);
     expect((await fetch(`${server.url}/mcp/health`)).status).toBe(200);
     rmSync(join(folder, 'elsewhere.db-wal'));
     await waitFor(async () => (await fetch(`${server.url}/mcp/health`)).status === 503);

@@ -2,7 +2,18 @@
 // keys; what is said and asked before, what stays, and what happens to one that is killed.
 
 import { expect, test } from 'bun:test';
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { storedSecrets } from '../../store/tables.ts';
 import { backupOf } from '../../support/backups.ts';
@@ -82,6 +93,18 @@ test('onto a machine without a database, or an empty remote one, it makes one, f
   await using remote = await createTestApp({ store: storeOn(sqld.env) });
   expect(await use(remote, key)).toBe(200);
   expect(await secretsOf(sqld.url)).toEqual(await secretsOf(file));
+});
+
+test('where a link leads to nothing, the database is made there, and the link stays', async () => {
+  await using app = await serve();
+  const { key } = await app.createKey('alice');
+  const [folder, elsewhere] = [temporaryFolder(), join(temporaryFolder(), 'elsewhere.db')];
+  symlinkSync(elsewhere, fileOf({ folder }));
+  expect(await keys({ folder }, 'restore', await backup(app))).toMatchObject({ code: 0 });
+  expect(statSync(elsewhere).mode & 0o777).toBe(0o600);
+  expect(lstatSync(fileOf({ folder })).isSymbolicLink()).toBe(true);
+  await using restored = await serve(folder);
+  expect(await use(restored, key)).toBe(200);
 });
 
 test('days of uses that a backup no longer has are missing where it was restored, too', async () => {
