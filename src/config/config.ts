@@ -49,7 +49,7 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
   const { DATABASE_AUTH_TOKEN: authToken, DATABASE_REPLICA_FILE: replicaFile } = values;
   const connect = connectOf(values, production, among());
   const rateLimit = { requests: values.RATE_LIMIT_REQUESTS, windowMs: values.RATE_LIMIT_WINDOW };
-  if (runsAs.production && values.PUBLIC_URL === null) demandPublicUrl(values, among());
+  if (production && values.PUBLIC_URL === null) demandPublicUrl(values, among());
   // With port 0 the system would choose a different one for each process.
   if (values.REUSE_PORT && values.PORT === 0) among()('PORT', '1-65535, because REUSE_PORT is set', '0');
   return {
