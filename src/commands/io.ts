@@ -47,7 +47,6 @@ export interface Io extends IoStreams {
   confirm(question: string, yes: boolean): Promise<void>;
   /** Creates a progress line for long work, shown only on a terminal, after two seconds. */
   progressOf(total: number, what: string): Progress;
-  /** Writes a text to stdout. */
   write(text: string): Promise<void>;
   writeJson(rows: readonly object[]): Promise<void>;
   writeTable(rows: readonly (readonly string[])[]): Promise<void>;

@@ -8,7 +8,6 @@ import { isIdShaped } from '../keys/record.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../users/identity.ts';
 import { UsageError } from './io.ts';
 
-/** A kind of value. */
 export interface Kind<T> {
   /** The value's name in the usage. */
   readonly name: string;
@@ -94,7 +93,6 @@ export const wholeNumber = (name: string, min: number, max: number): Kind<number
 export const orWord = <T>(of: Kind<T>, word: string): Kind<T | typeof NO_VALUE> =>
   kind(`${of.name}|${word}`, `${of.expected}, or ${word}`, (given) => (given === word ? NO_VALUE : of.parse(given)));
 
-/** The value of the word of `orWord`. */
 const NO_VALUE = Symbol('no value');
 
 /** Returns a value, or null for NO_VALUE. */
@@ -115,7 +113,6 @@ export function isDay(date: string): boolean {
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(date);
 }
 
-/** The options that select keys. */
 export const FILTER = {
   user: optional(OWNER),
   scope: optional(SCOPE),

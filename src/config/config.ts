@@ -112,10 +112,8 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     /** Lower-case names without port. Null: loopback names and the public one. */
     allowedHosts: values.ALLOWED_HOSTS,
     tls: tlsFiles(values, among()),
-    /** The number of trusted proxies in front. */
     trustProxy: values.TRUST_PROXY,
     eventDays: values.EVENT_DAYS,
-    /** Whether events of keys have client addresses. */
     eventAddresses: values.EVENT_ADDRESSES,
     /** The operator's folder of tools. Null: ./tools, if it exists. */
     toolsDir: values.TOOLS_DIR,

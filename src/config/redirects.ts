@@ -79,7 +79,6 @@ function isRule(uri: string): boolean {
  */
 export const isNameable = (uri: string): boolean => isLoopbackRedirect(uri) || (!uri.includes('*') && isRule(uri));
 
-/** The rules that admit nothing. */
 export const NO_REDIRECTS: Redirects = { exact: [], prefixes: [], loopback: false };
 
 /** Returns the URLs as a URL parser spells them, because clients send them so; null if one is invalid. */

@@ -26,7 +26,6 @@ interface BannerFacts extends Running {
   readonly listening: string;
   /** The names of what each of the operator's tool files offers. */
   readonly custom: ReadonlyMap<string, readonly string[]>;
-  /** The operator's folder of tools, and whether it exists. */
   readonly folder: string;
   readonly hasFolder: boolean;
 }

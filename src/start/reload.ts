@@ -12,12 +12,10 @@ import type { Stoppable } from './stop.ts';
 /** Editors write a file in several steps, so changes are debounced. */
 const SETTLE_MS = 50;
 
-/** A service that replaces another. */
 interface Replacement extends Pick<Stoppable, 'close'> {
   readonly app: Pick<Stoppable['app'], 'endStreams' | 'idle'>;
   /** The names of tools and prompts, by file. */
   readonly custom: ReadonlyMap<string, readonly string[]>;
-  /** Opens its database. */
   open(): Promise<void>;
 }
 

@@ -148,7 +148,6 @@ async function keyStateOf({ server, signal }: Asking, key: string): Promise<KeyS
   }
 }
 
-/** Why the server ends a request. */
 const ENDED = new Map([
   ['access_denied', 'the person has refused'],
   ['expired_token', 'nobody has decided in time'],

@@ -69,9 +69,7 @@ export function openKept({ env }: IoStreams, server: string, signal: AbortSignal
   }
 
   return {
-    /** Returns what is stored now. */
     read: () => readOf(read(path)),
-    /** Changes what is stored. */
     change: (edit: (kept: Kept) => void) =>
       locked<void>(
         `${path}.lock`,

@@ -12,7 +12,6 @@ import { createShownUses, NOTHING_KNOWN, type Used, type Uses } from '../../uses
 import { cut, isoTime, localTime, type Progress } from '../io.ts';
 import type { FILTER, ValuesOf } from '../options.ts';
 
-/** What `keyObject` needs besides the record. */
 interface KeyFacts {
   readonly used: Used;
   /** The URL at which clients find the server; null: PUBLIC_URL isn't set. */

@@ -5,7 +5,6 @@ import type { Caller } from '../../keys/actor.ts';
 import type { OwnKey } from '../../keys/listing.ts';
 import { listedKey, listedKeyFields } from '../../tools/key-fields.ts';
 
-/** The fields of a key that admins see. */
 export const adminListedFields = {
   owner: v.string(),
   ...listedKeyFields,

@@ -23,14 +23,12 @@ interface AdminOptions extends AdminKeysOptions, TrailOptions {
   readonly watch: { store<S extends object>(store: S): S };
 }
 
-/** Opens what admins do with anybody's keys. */
 export function openAdmin(core: AdminOptions) {
   const store = core.watch.store(createAdminStore(core.db));
   const admin = createAdminKeys(store, core);
   return {
     /** The tools by which they list, revoke and change keys. */
     tools: ownTools((deps) => [adminListKeys, adminRevokeKeys, adminUpdateKey].map((tool) => tool(deps, admin))),
-    /** Reads the trail of keys and owners. */
     trail: createTrail(store, core),
     /** Loads their part of the page /keys. */
     part: async () => (await import('./part.ts')).createPart(),

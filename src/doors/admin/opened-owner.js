@@ -52,7 +52,6 @@ export function openedOwner({ owner: name, key, said, changed, back, seek }) {
   opened.panels.open(rowOf(opened));
   return {
     owner: name,
-    /** Loads what is shown. */
     async begin() {
       const above = Promise.all([load(opened), opened.list.load(), opened.reading]);
       if (key === undefined) return;
@@ -79,7 +78,6 @@ function take(opened, item) {
   opened.changed(item);
 }
 
-/** Changes the settings. */
 async function save({ name: owner }, fields, before) {
   const found = await given.callTool('admin_update_owner', { owner });
   const [now] = readOwner(found.output);

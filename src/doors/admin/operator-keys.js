@@ -63,7 +63,6 @@ const WITHOUT_PERSON = ['connected', 'delegated'];
 export const whoDid = ({ kind, how, actor }) =>
   WITHOUT_PERSON.includes(kind) ? actor : [actor, HOWS[how]].filter(Boolean).join(', by ');
 
-/** Changes a key. */
 async function save(keyId, fields, before) {
   const listed = await given.callTool('admin_list_keys', { keyId });
   if (listed.output === null) return listed;

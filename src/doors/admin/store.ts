@@ -148,7 +148,6 @@ function createReads(db: Database) {
       return count;
     },
 
-    /** Returns the database's time. */
     nowMs: () => nowMsOf(db),
   };
 }

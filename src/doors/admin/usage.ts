@@ -24,7 +24,6 @@ export interface Used {
   readonly units: number;
 }
 
-/** Returns the statement for the keys that fit a condition. */
 const SUMS = {
   owner: (where: string, units: string) => `SELECT owner, NULL AS id, sum(units) AS units
 FROM (SELECT k.user_id AS owner, ${units} AS units FROM api_keys k WHERE ${where}) GROUP BY owner HAVING sum(units) > 0`,

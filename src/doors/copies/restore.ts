@@ -23,7 +23,6 @@ const BEGUN_AT = 'SELECT min(applied_at_ms) AS at FROM schema_migrations';
 const TAKE_AGE = 'UPDATE schema_migrations SET applied_at_ms = min(applied_at_ms, ?) WHERE version = 1';
 
 interface RestoreOptions {
-  /** Who restores. */
   readonly actor: string | null;
   /** Whether the database has never held a key, so that nobody relies on its secrets. */
   readonly isNew: boolean;

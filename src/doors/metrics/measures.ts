@@ -93,12 +93,10 @@ export function createMetrics(clock: Clock) {
       };
     },
 
-    /** Counts what became of a workload's token. */
     token(result: 'memory' | 'verified' | 'refused' | 'unavailable'): void {
       series.of('mcp_keys_tokens_total', { result }).value += 1;
     },
 
-    /** Wraps a store to time its calls. */
     store<S extends object>(store: S): S {
       const timed = Object.entries(store).map(([name, member]) => {
         if (typeof member !== 'function' || name === 'close') return [name, member];

@@ -30,7 +30,6 @@ export interface OwnerUpdate extends OwnerEdit {
   readonly blocked?: boolean | undefined;
 }
 
-/** Returns whether any field is given. */
 const isGiven = (update: OwnerUpdate): boolean => Object.values(update).some((given) => given !== undefined);
 
 /** Sets the given fields. Returns whether anything changed. */
