@@ -44,7 +44,7 @@ function connectOf(values: Values, production: boolean, note: NoteFault): Connec
 function configOf(values: Values, verifiesUsers: boolean, among: Among) {
   const runsAs = environment(values.NODE_ENV, among());
   const { production } = runsAs;
-  const demandedIn = verifiesUsers && !mayMakeSecret(runsAs) ? runsAs.environment : null;
+  const demandedIn = verifiesUsers && !WITH_MADE_UP_SECRET.has(runsAs.environment) ? runsAs.environment : null;
   const users = userTokens(values, { demandedIn, production }, among(...JWT));
   const { DATABASE_AUTH_TOKEN: authToken, DATABASE_REPLICA_FILE: replicaFile } = values;
   const connect = connectOf(values, production, among());
@@ -192,8 +192,6 @@ function environment(name: string, fault: NoteFault): Environment {
 
 /** Replaces an invalid environment, which stops the start anyway, so that it causes no further messages. */
 const DEVELOPMENT: Environment = { environment: 'development', production: false };
-
-const mayMakeSecret = ({ environment }: Environment): boolean => WITH_MADE_UP_SECRET.has(environment);
 
 function meansProduction(name: string): boolean {
   const letters = name.toLowerCase().replace(/[^a-z]/g, '');

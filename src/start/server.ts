@@ -73,12 +73,6 @@ function fail(runtime: Runtime, lines: readonly string[]): never {
   return runtime.exit(1);
 }
 
-const endsOf = (runtime: Runtime) => ({
-  onSignal: runtime.onSignal,
-  exit: runtime.exit,
-  fail: (error: unknown) => fail(runtime, [String(error)]),
-});
-
 async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, watch?: Watch): Promise<void> {
   if (config.reusePort && !runtime.sharesPorts) {
     throw new Error(expected('REUSE_PORT', 'to be unset; only Bun on Linux shares a port among processes'));
@@ -102,7 +96,8 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   let end = () => flushLog(log);
   // Before anything that waits: without a handler no signal reaches the first process of a container. After tool files:
   // one that loads for ever would keep the handler from running.
-  obeySignals({ ...endsOf(runtime), shutDown: () => end(), clock, log });
+  const { onSignal, exit } = runtime;
+  obeySignals({ onSignal, exit, fail: (error) => fail(runtime, [String(error)]), shutDown: () => end(), clock, log });
   // A shared port is opened last: until then other processes take the requests.
   const door = config.reusePort ? null : await listen(runtime, config, tls);
   const listening = listeningOrigin(config, door?.server.port ?? config.port);

@@ -102,8 +102,7 @@ const EXCERPT_CHARS_MAX = 100;
  * Returns what the log may show of a stranger's text: that many code points of valid Unicode, as readers of JSON refuse a
  * whole document for half a character. Redacts before truncating, as no pattern matches half a hash.
  */
-export const excerptOf = (text: string, charsMax = EXCERPT_CHARS_MAX): string =>
-  firstChars(redact(withoutControls(text)), charsMax).toWellFormed();
-
-// A code point has at most two units.
-const firstChars = (text: string, max: number): string => [...text.slice(0, 2 * max)].slice(0, max).join('');
+export function excerptOf(text: string, charsMax = EXCERPT_CHARS_MAX): string {
+  const shown = redact(withoutControls(text)).slice(0, 2 * charsMax); // a code point has at most two units
+  return [...shown].slice(0, charsMax).join('').toWellFormed();
+}

@@ -12,8 +12,6 @@ import { removing } from './private-folder.ts';
 
 const SHOW_EVERY_MS = 2000;
 
-const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
-
 /** Shows progress on a terminal until the returned function is called. Scripts can watch the size of the file. */
 function showProgress({ stderr }: Io, bytesWritten: () => number): () => void {
   if (!stderr.isTTY) return () => {};
@@ -41,7 +39,7 @@ export const verb = command({
     // An unfinished backup must not look complete, nor be written or removed by another process.
     const unfinished = `${file}.${crypto.randomUUID()}.part`;
     const write = async () => {
-      const shown = showProgress(io, () => sizeOf(unfinished));
+      const shown = showProgress(io, () => statSync(unfinished, { throwIfNoEntry: false })?.size ?? 0);
       await backUp(database, unfinished).finally(shown);
       renameSync(unfinished, file);
     };

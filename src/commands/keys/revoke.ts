@@ -36,7 +36,8 @@ export const verb = command({
       if (count === 0) return io.say('there are no such active keys');
       if (yes && unusedSinceMs !== undefined && count > (atMost ?? AT_MOST))
         throw new CommandError(`${keysCounted(count)} fit, more than --at-most ${atMost ?? AT_MOST}; none was revoked`);
-      await io.confirm(`${described(filter, count)}?`, yes);
+      const whose = filter.owner === undefined ? '' : ` of ${JSON.stringify(filter.owner)}`;
+      await io.confirm(`Revoke ${keysCounted(count)}${whose}?`, yes);
       const progress = io.progressOf(count, 'revoked');
       // On stdout, to be saved: after a restore they must be revoked again.
       const revokedIds = async (ids: readonly string[], revoked: number) => {
@@ -58,6 +59,3 @@ const fits = (child: ChildRecord, { owner, scope, createdFromMs, unusedSinceMs }
   (owner === undefined || child.userId === owner) &&
   (scope === undefined || child.scopes.includes(scope)) &&
   (createdFromMs === undefined || child.createdAtMs >= createdFromMs);
-
-const described = ({ owner }: KeyFilter, count: number): string =>
-  `Revoke ${keysCounted(count)}${owner === undefined ? '' : ` of ${JSON.stringify(owner)}`}`;

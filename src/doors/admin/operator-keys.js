@@ -8,7 +8,6 @@ import { given } from './given.js';
 import { dataWords, keyEdit, keyWords, metadataOf, saveUnchanged } from './plan.js';
 
 const withData = (key) => ({ ...key, metadata: metadataOf(key.item) });
-const wordsOf = (key) => keyWords(withData(key));
 
 /**
  * Creates the list of keys that `args` of admin_list_keys name. `open(owner)`, if given, opens the owner of a row;
@@ -69,7 +68,7 @@ async function save(keyId, fields, before) {
   const [now] = listed.output.keys.flatMap(readKey);
   if (now === undefined) return { output: null, failure: 'This key was deleted meanwhile.' };
   const write = () => given.callTool('admin_update_key', { keyId, ...fields });
-  return saveUnchanged({ before, now, write, read: readKey, wordsOf });
+  return saveUnchanged({ before, now, write, read: readKey, wordsOf: (key) => keyWords(withData(key)) });
 }
 
 const CHOICES = {

@@ -125,9 +125,10 @@ export function mcpClient(url: string, { key, token, era = NEWEST }: McpOptions)
         assertNamed(answers, asked);
         return { ...(result as unknown as McpResult), progress, asked };
       }
-      const questions = Object.entries(result.inputRequests).map(([question, request]) =>
-        questionOf(question, request),
-      );
+      const questions = Object.entries(result.inputRequests).map(([question, request]) => {
+        const { message, requestedSchema } = (request as { readonly params: McpAsked }).params;
+        return { name: question, message, requestedSchema };
+      });
       asked.push(...questions);
       const inputResponses = Object.fromEntries(
         questions.map((question) => [question.name, answered(question, answers)]),
@@ -144,11 +145,6 @@ export function mcpClient(url: string, { key, token, era = NEWEST }: McpOptions)
       return result.tools as object[];
     },
   };
-}
-
-function questionOf(name: string, request: unknown): McpAsked {
-  const { message, requestedSchema } = (request as { readonly params: McpAsked }).params;
-  return { name, message, requestedSchema };
 }
 
 function answered({ name, requestedSchema }: McpAsked, answers: McpCallOptions['answers'] = {}): object {
