@@ -167,7 +167,15 @@ export async function insertKey(
 }
 
 /** Headers that carry a user token of `sub`. */
-export const bearer = async (app: TestApp, sub: string) => ({ authorization: `Bearer ${await app.token(sub)}` });
+export const bearer = async (app: Pick<TestApp, 'token'>, sub: string, claims: Record<string, unknown> = {}) => ({
+  authorization: `Bearer ${await app.token(sub, claims)}`,
+});
+
+/** The environment in which `adminOf` is an admin. */
+export const ADMINS = { ADMIN_CLAIM: 'roles=keys-admin' };
+
+/** Headers that carry an admin's token. */
+export const adminOf = (app: Pick<TestApp, 'token'>, sub = 'root') => bearer(app, sub, { roles: 'keys-admin' });
 
 /** The keys of a user, as list_api_keys shows them, on all pages. */
 export async function listedKeys(app: TestApp, userId: string) {

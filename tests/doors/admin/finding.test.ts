@@ -8,14 +8,9 @@ import { openDatabase } from '../../support/database-client.ts';
 import { rows } from '../../support/everything.ts';
 import { labelled } from '../../support/labels.ts';
 import { call, post } from '../../support/mcp.ts';
-import { bearer, createTestApp, type TestApp } from '../../support/test-app.ts';
+import { ADMINS, adminOf, bearer, createTestApp, type TestApp } from '../../support/test-app.ts';
 
 const DAY_MS = 86_400_000;
-const ADMINS = { ADMIN_CLAIM: 'roles=keys-admin' };
-
-const adminOf = async (app: TestApp) => ({
-  authorization: `Bearer ${await app.token('root', { roles: 'keys-admin' })}`,
-});
 const list = async (app: TestApp, input: object) => app.call('admin_list_keys', input, await adminOf(app));
 /** The same over MCP. */
 const listOverMcp = async (app: TestApp, input: object) =>

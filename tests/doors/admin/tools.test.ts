@@ -6,17 +6,17 @@ import { call, post } from '../../support/mcp.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { startStore, storeOn } from '../../support/store-mode.ts';
 import { startPrimary } from '../../support/template.ts';
-import { bearer, createTestApp, eventsIn, type TestApp } from '../../support/test-app.ts';
+import { ADMINS, adminOf, bearer, createTestApp, eventsIn, type TestApp } from '../../support/test-app.ts';
 
 let app: TestApp;
 let admin: Record<string, string>;
 beforeAll(async () => {
-  app = await createTestApp({ env: { ADMIN_CLAIM: 'roles=keys-admin' } });
+  app = await createTestApp({ env: ADMINS });
   admin = await withRoles(['other', 'keys-admin']);
 });
 afterAll(() => app.close());
 
-const withRoles = async (roles: unknown) => ({ authorization: `Bearer ${await app.token('root', { roles })}` });
+const withRoles = (roles: unknown) => bearer(app, 'root', { roles });
 const list = (input: object = {}, headers = admin) => app.call('admin_list_keys', input, headers);
 const revoke = (input: object, headers = admin) => app.call('admin_revoke_keys', input, headers);
 const update = (input: object, headers = admin) => app.call('admin_update_key', input, headers);
@@ -52,18 +52,16 @@ describe('who may call them', () => {
   test('the claim may be named by a path', async () => {
     await using other = await createTestApp({ env: { ADMIN_CLAIM: 'realm_access.roles=adm' } });
     const statusOf = async (realm_access: unknown) => {
-      const headers = { authorization: `Bearer ${await other.token('root', { realm_access })}` };
-      return (await other.call('admin_list_keys', {}, headers)).status;
+      return (await other.call('admin_list_keys', {}, await bearer(other, 'root', { realm_access }))).status;
     };
     const claims = [{ roles: ['x', 'adm'] }, { roles: { adm: true } }, undefined];
     expect(await Promise.all(claims.map(statusOf))).toEqual([200, 403, 403]);
   });
 
   test('the log says who is none: the owner, and the person only if another', async () => {
-    await using other = await createTestApp({ env: { ADMIN_CLAIM: 'roles=keys-admin', JWT_OWNER_CLAIM: 'team' } });
+    await using other = await createTestApp({ env: { ...ADMINS, JWT_OWNER_CLAIM: 'team' } });
     for (const team of ['eve', 'blue']) {
-      const headers = { authorization: `Bearer ${await other.token('eve', { team })}` };
-      expect((await other.call('admin_list_keys', {}, headers)).status).toBe(403);
+      expect((await other.call('admin_list_keys', {}, await bearer(other, 'eve', { team }))).status).toBe(403);
     }
     const lines = (await other.log()).filter(({ event }) => event === 'Admin required');
     expect(lines.map(({ userId, actor }) => ({ userId, actor }))).toEqual([
@@ -158,11 +156,12 @@ test('a revocation that arrives once more, late, ends no key made since', async 
   await using sqld = await startPrimary();
   await using proxy = await startProxy(sqld.url);
   const store = storeOn({ DATABASE_URL: proxy.url });
-  await using remote = await createTestApp({ store, env: { ADMIN_CLAIM: 'roles=keys-admin' } });
+  await using remote = await createTestApp({ store, env: ADMINS });
   const { id } = await remote.createKey('alice');
   const letThrough = proxy.holdUp('UPDATE api_keys SET active = 0');
-  const headers = { authorization: `Bearer ${await remote.token('root', { roles: 'keys-admin' })}` };
-  expect((await remote.call('admin_revoke_keys', { owner: 'alice' }, headers)).body).toEqual({ revoked: 1 });
+  expect((await remote.call('admin_revoke_keys', { owner: 'alice' }, await adminOf(remote))).body).toEqual({
+    revoked: 1,
+  });
   await remote.call('delete_api_key', { keyId: id }, await bearer(remote, 'alice'));
   const { key } = await remote.createKey('bob');
   await letThrough();
@@ -222,9 +221,7 @@ describe('admin_update_key', () => {
       KEY_MAX_DAYS: '30',
     };
     await using other = await createTestApp({ env: { ...env, RATE_LIMIT_REQUESTS: '10' } });
-    const as = async (scope: string, roles = 'adm') => ({
-      authorization: `Bearer ${await other.token('root', { roles, scope })}`,
-    });
+    const as = (scope: string) => bearer(other, 'root', { roles: 'adm', scope });
     const [narrow, wide] = [await as('read'), await as('read write extra')];
     const { body: key } = await other.call('create_api_key', { name: 'k', scopes: ['write'], expiresInDays: 2 }, wide);
     const edit = (input: object, headers = narrow) =>
@@ -269,9 +266,7 @@ describe('admin_update_key', () => {
     await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
     await using other = await createTestApp({ store: storeOn({ DATABASE_URL: proxy.url }), env });
-    const as = async (scope: string) => ({
-      authorization: `Bearer ${await other.token('root', { roles: 'adm', scope })}`,
-    });
+    const as = (scope: string) => bearer(other, 'root', { roles: 'adm', scope });
     const made = await other.call('create_api_key', { name: 'k', scopes: ['write', 'read'] }, await as('write read'));
     const { id } = made.body;
     const late = proxy.delayResponseTo('k.id = ?');

@@ -5,12 +5,16 @@ import { join } from 'node:path';
 import { openDatabase } from '../../support/database-client.ts';
 import { rows } from '../../support/everything.ts';
 import { labelled } from '../../support/labels.ts';
-import { bearer, createTestApp, eventsIn, readResponse, type TestApp } from '../../support/test-app.ts';
+import {
+  ADMINS,
+  adminOf,
+  bearer,
+  createTestApp,
+  eventsIn,
+  readResponse,
+  type TestApp,
+} from '../../support/test-app.ts';
 
-const ADMINS = { ADMIN_CLAIM: 'roles=keys-admin' };
-const adminOf = async (app: TestApp, sub = 'root') => ({
-  authorization: `Bearer ${await app.token(sub, { roles: 'keys-admin' })}`,
-});
 const events = async (app: TestApp, body: object, who?: Record<string, string>) =>
   readResponse(
     await fetch(`${app.url}/keys/events`, {
@@ -105,9 +109,7 @@ SELECT ?1, ?2 ->> CAST(i % ?3 AS INTEGER), CASE WHEN ?1 IS NULL THEN 'owner_chan
 
 test('a look at what is the admin’s own is not logged, though persons and addresses are there', async () => {
   await using app = await createTestApp({ env: { ...ADMINS, JWT_OWNER_CLAIM: 'team' } });
-  const as = async (sub: string, team: string, claims = {}) => ({
-    authorization: `Bearer ${await app.token(sub, { team, ...claims })}`,
-  });
+  const as = (sub: string, team: string, claims = {}) => bearer(app, sub, { team, ...claims });
   const { body } = await app.call('create_api_key', { name: 'k', scopes: [] }, await as('bob', 'blue'));
   const root = await as('root', 'blue', { roles: 'keys-admin' });
   for (const whose of [{ keyId: body.id }, { owner: 'blue' }])

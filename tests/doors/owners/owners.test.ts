@@ -19,6 +19,8 @@ import { leaseOf, serviceOf } from '../../support/service.ts';
 import { startStore, storeOn } from '../../support/store-mode.ts';
 import { startPrimary } from '../../support/template.ts';
 import {
+  ADMINS,
+  adminOf,
   bearer,
   COUNTED,
   createTestApp,
@@ -31,13 +33,9 @@ import {
 import { facts } from '../../support/tools.ts';
 import { advanceUntil } from '../../support/wait-for.ts';
 
-const ADMINS = { ADMIN_CLAIM: 'roles=keys-admin' };
 const onMidnight = () => testClock(Date.UTC(2026, 0, 2));
 const NOTHING_SET = { blocked: false, rateLimit: null, quota: null, keysMax: 1000, metadata: null };
 
-const adminOf = async (app: TestApp) => ({
-  authorization: `Bearer ${await app.token('root', { roles: 'keys-admin' })}`,
-});
 const setOwner = async (app: TestApp, input: object) => app.call('admin_update_owner', input, await adminOf(app));
 const limitsOf = ({ headers }: TestResponse) => [headers.get('ratelimit-policy'), headers.get('ratelimit')];
 const whoami = (app: TestApp, key: string) => app.call('whoami', {}, { 'x-api-key': key });
@@ -406,7 +404,7 @@ SELECT lower(hex(randomblob(16))), ?1, 'k', lower(hex(randomblob(32))), '[]', 1,
 
 test('nobody blocks the owner that he is himself, and nothing else of it is set; unblocking and the command may', async () => {
   await using app = await createTestApp({ env: { ...ADMINS, JWT_OWNER_CLAIM: 'team' } });
-  const root = { authorization: `Bearer ${await app.token('root', { roles: 'keys-admin', team: 'blue' })}` };
+  const root = await bearer(app, 'root', { roles: 'keys-admin', team: 'blue' });
   const set = (input: object) => app.call('admin_update_owner', { owner: 'blue', ...input }, root);
   const refused = { status: 409, body: { code: 'own_owner' } };
   expect(await set({ blocked: true })).toMatchObject(refused);

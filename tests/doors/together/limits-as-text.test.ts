@@ -5,13 +5,13 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../../support/folder.ts';
 import { call, post } from '../../support/mcp.ts';
-import { bearer, createTestApp } from '../../support/test-app.ts';
+import { ADMINS, adminOf, bearer, createTestApp } from '../../support/test-app.ts';
 
 const WRITTEN = { rateLimit: '5/60s', quota: '7/day' };
 const READ = { rateLimit: { requests: 5, window: '1m' }, quota: { requests: 7, period: 'day' } };
 
 test('text is taken as the object is, over REST and MCP, by tools for owners and for admins', async () => {
-  await using app = await createTestApp({ env: { ADMIN_CLAIM: 'roles=keys-admin' } });
+  await using app = await createTestApp({ env: ADMINS });
   const alice = await bearer(app, 'alice');
   const made = await app.call('create_api_key', { name: 'n', scopes: [], ...WRITTEN }, alice);
   expect(made).toMatchObject({ status: 200, body: READ });
@@ -19,7 +19,7 @@ test('text is taken as the object is, over REST and MCP, by tools for owners and
   expect(overMcp.body.result.structuredContent).toMatchObject(READ);
   const { body } = await app.call('list_api_keys', {}, alice);
   expect(body.keys).toMatchObject([READ, READ]);
-  const admin = { authorization: `Bearer ${await app.token('root', { roles: 'keys-admin' })}` };
+  const admin = await adminOf(app);
   const plain = await app.createKey('bob');
   expect(await app.call('admin_update_key', { keyId: plain.id, ...WRITTEN }, admin)).toMatchObject({ body: READ });
   expect(await app.call('admin_update_owner', { owner: 'bob', ...WRITTEN }, admin)).toMatchObject({ body: READ });

@@ -1,15 +1,15 @@
 // Scopes are a set: the same one twice is stored once, whoever gives it, and another order is no change.
 
 import { expect, test } from 'bun:test';
-import { bearer, createTestApp, eventsIn } from '../../support/test-app.ts';
+import { ADMINS, adminOf, bearer, createTestApp, eventsIn } from '../../support/test-app.ts';
 
 const TWICE = ['write', 'read', 'write'];
 const ONCE = ['write', 'read'];
 
 test('the same scope twice is stored once, and another order is no change', async () => {
-  await using app = await createTestApp({ env: { ADMIN_CLAIM: 'roles=keys-admin' } });
+  await using app = await createTestApp({ env: ADMINS });
   const alice = await bearer(app, 'alice');
-  const admin = { authorization: `Bearer ${await app.token('root', { roles: 'keys-admin' })}` };
+  const admin = await adminOf(app);
   const made = await app.call('create_api_key', { name: 'k', scopes: TWICE }, alice);
   const { id: keyId, key } = made.body;
   expect(made.body.scopes).toEqual(ONCE);
