@@ -87,18 +87,22 @@ export function createReload<Service extends Replacement>(options: ReloadOptions
   };
 }
 
-/** Calls `changed` at every change of the folder, and whenever it appears or disappears. */
-export function watchTools(folder: string, changed: () => void): void {
+/**
+ * Calls `changed` at every change in the folder, with the name of the file, and whenever the folder appears or disappears,
+ * with no name.
+ */
+export function watchTools(folder: string, changed: (name: string) => void): void {
   let watcher: FSWatcher | undefined;
+  const changedFile = (_: string, path: string | null) => changed(basename(path ?? ''));
   const follow = () => {
     watcher?.close();
-    watcher = existsSync(folder) ? watch(folder, { recursive: true }, changed) : undefined;
+    watcher = existsSync(folder) ? watch(folder, { recursive: true }, changedFile) : undefined;
   };
   try {
     watch(dirname(folder), (_, name) => {
       if (name !== basename(folder)) return;
       follow(); // a folder that was replaced has no events
-      changed();
+      changed('');
     });
   } catch {
     // There is no place for the folder, which its reader reports, or none that may be listed: then it can't be replaced.

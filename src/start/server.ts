@@ -1,7 +1,7 @@
 // Starts the server, the same on every runtime: configuration → signals → listen → app → database → banner. `Runtime`
 // has what differs between Bun and Deno.
 
-import { resolve } from 'node:path';
+import { basename, resolve } from 'node:path';
 import { type PreparedService, prepareService, type ServiceOptions } from '../app.ts';
 import { type Config, parseConfig } from '../config/config.ts';
 import type { Env } from '../config/env.ts';
@@ -49,8 +49,8 @@ export interface Runtime {
   exit(code: number): never;
 }
 
-/** Calls `changed` at every change of a folder, and when it appears. */
-export type Watch = (folder: string, changed: () => void) => void;
+/** Calls `changed` at every change in a folder, with the name of the file, and when the folder appears, with no name. */
+export type Watch = (folder: string, changed: (name: string) => void) => void;
 
 /** Starts the server. `custom`: tools and resources besides the tools folder's. `watch`: reloads tools as they change. */
 export async function start(runtime: Runtime, custom: Custom = {}, watch?: Watch): Promise<void> {
@@ -119,7 +119,8 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   let reload: (() => void) | undefined;
   let hasChanged = false; // during the start
   // Watches before reading, so that no change is missed.
-  watch?.(folder, () => {
+  watch?.(folder, (name) => {
+    if (isOfDatabase(name, config)) return; // each reload would cause the next
     hasChanged = true;
     reload?.();
   });
@@ -159,6 +160,12 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   };
   // Last, because its reader may send a signal at once.
   runtime.writeErr(config.production ? logListening(config, facts, log) : banner(config, facts));
+}
+
+/** Returns whether a file of this name belongs to the database, which may be in the folder of the tools. */
+function isOfDatabase(name: string, { database }: Config): boolean {
+  const file = database.mode === 'embedded' ? database.path : database.replicaFile;
+  return file !== null && name.startsWith(basename(file));
 }
 
 /** Logs the configuration, and variables that are surely not as intended. */

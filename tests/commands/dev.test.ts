@@ -4,12 +4,13 @@ import { expect, test } from 'bun:test';
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { scripts } from '../../package.json';
-import { callOver } from '../support/client.ts';
+import { callOver, userHeaders } from '../support/client.ts';
 import { rows } from '../support/everything.ts';
 import { diskFolder, fill } from '../support/folder.ts';
 import { executable } from '../support/packed.ts';
 import { commandOf, startServer } from '../support/server-process.ts';
 import { copyOfSource } from '../support/source.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const hello = (text: string) => `
@@ -163,6 +164,25 @@ test.each(rows(COMMANDS, 1))(
     writeFileSync(join(folder, 'second/hello.ts'), hello('four'));
     await waitFor(async () => (await said()) === 'four');
     expect(await dev.stop()).toBe(0);
+  },
+  180_000,
+);
+
+test.each(rows(COMMANDS, 1))(
+  'as %s: it reloads no tools because the database, which is in their folder, is written to',
+  async (_, program) => {
+    const folder = fill(diskFolder(), { 'hello.ts': hello('one') });
+    const env = { TOOLS_DIR: '.', JWT_SECRET: TEST_SECRET };
+    await using dev = await startServer({ folder, command: [...(await program()), 'dev'], env });
+    const alice = await userHeaders('alice');
+    for (let made = 0; made < 5; made += 1) {
+      const created = await callOver(dev.url, 'create_api_key', { name: 'n', scopes: [] }, alice);
+      expect(created.status).toBe(200);
+    }
+    writeFileSync(join(folder, 'hello.ts'), hello('two'));
+    await waitFor(async () => (await callOver(dev.url, 'hello')).body.content?.[0].text === 'two');
+    expect(await dev.stop()).toBe(0);
+    expect(dev.stdout().match(/"tools reloaded"/g)?.length).toBeLessThanOrEqual(2);
   },
   180_000,
 );
