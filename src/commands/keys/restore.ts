@@ -11,6 +11,7 @@ import {
   type FileAlone,
   hasKeys,
   holdAlone,
+  isHeld,
   type Restoring,
   restoreFile,
   restoreRemote,
@@ -107,6 +108,7 @@ async function intoFile(path: string, given: Given): Promise<void> {
     await checkFile(path);
     await replace(await hold(), before, given);
   } catch (error) {
+    if (isHeld(error)) throw new CommandError(openElsewhere(path)); // another restore
     if (!isOutage(error, 'damaged')) throw error;
     await io.confirm(
       `The file ${path} is damaged, so what has ended since the backup can't be told. Put the backup (${backup.keys} keys) in its place.`,

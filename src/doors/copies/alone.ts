@@ -13,6 +13,10 @@ import { copyOntoDisk } from './pages.ts';
 
 export type FileAlone = NonNullable<Awaited<ReturnType<typeof holdAlone>>>;
 
+/** Returns whether somebody else's lock kept the file from being used. */
+export const isHeld = (error: unknown): boolean =>
+  error instanceof StoreOutage && error.reason.startsWith('SQLITE_BUSY');
+
 /** Opens the file, and creates a missing one. Returns null if anybody else has it open. Throws a StoreOutage. */
 export async function holdAlone(path: string) {
   makePrivate(path);
@@ -34,7 +38,7 @@ export async function holdAlone(path: string) {
     await journal('WAL');
   } catch (error) {
     await close();
-    if (error instanceof StoreOutage && error.reason.startsWith('SQLITE_BUSY')) return null;
+    if (isHeld(error)) return null;
     throw error;
   }
   return {

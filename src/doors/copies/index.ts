@@ -2,7 +2,7 @@
 // remote database near its servers, with DATABASE_REPLICA_FILE (src/store/README.md). A door: loaded by these commands and
 // with that variable, and the server works without it.
 
-export { type FileAlone, holdAlone } from './alone.ts';
+export { type FileAlone, holdAlone, isHeld } from './alone.ts';
 export { backUp } from './backup.ts';
 export { type Backup, withBackup } from './backup-file.ts';
 export { compare, type Restoring } from './compare.ts';

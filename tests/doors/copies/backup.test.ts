@@ -16,7 +16,7 @@ import { callOver } from '../../support/client.ts';
 import { type Client, openDatabase, type Row } from '../../support/database-client.ts';
 import { everything } from '../../support/everything.ts';
 import { temporaryFolder } from '../../support/folder.ts';
-import { keysCommand, startKeys } from '../../support/keys-command.ts';
+import { keysCommand, keysProcess, startKeys } from '../../support/keys-command.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { startServer } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
@@ -275,6 +275,16 @@ test('while a file is held for a restore, a server that starts waits; then it ha
   await using server = await waiting;
   const use = async (key: string) => (await callOver(server.url, 'get_data', {}, { 'x-api-key': key })).status;
   expect([await use(kept.key), await use(later.key)]).toEqual([200, 401]);
+});
+
+test.skipIf(!everything)('while a file is held for a restore, another says who is in the way', async () => {
+  const path = await restoredFrom(await backupOf(1));
+  const file = join(temporaryFolder(), 'backup.db');
+  expect((await keysCommand(at(path), ['backup', file])).code).toBe(0);
+  const held = await holdAlone(path);
+  const { code, stderr } = await keysProcess(at(path), ['restore', file, '--yes']);
+  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('another process has') });
+  await held?.close();
 });
 
 const at = (path: string) => ({ DATABASE_URL: `file:${path}` });
