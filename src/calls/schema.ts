@@ -273,6 +273,20 @@ const boundOf = ({ exclusiveMinimum: minimum, exclusiveMaximum: maximum, ...json
   ...(maximum !== undefined && { maximum }),
 });
 
+/** Requires no field whose value may be undefined, as JSON leaves it out: clients would refuse such an output. */
+const withoutUndefined = (json: Json, entries: Readonly<Record<string, Schema>>): Json => ({
+  ...json,
+  required: json.required?.filter((name) => !mayBeUndefined(entries[name])),
+});
+
+function mayBeUndefined(schema: Schema | undefined): boolean {
+  try {
+    return schema !== undefined && v.is(schema, undefined);
+  } catch {
+    return false; // a function of the schema takes no undefined
+  }
+}
+
 /** Converts the field at `path`. */
 function convert(schemaName: string, schema: Schema, side: Side, path: readonly string[] = []) {
   function fail(expected: string): never {
@@ -283,7 +297,8 @@ function convert(schemaName: string, schema: Schema, side: Side, path: readonly 
   return toJsonSchema(schema, {
     target: 'draft-2020-12',
     typeMode: side,
-    overrideSchema({ valibotSchema: { type }, jsonSchema, errors }) {
+    overrideSchema({ valibotSchema, jsonSchema, errors }) {
+      const { type } = valibotSchema;
       if (errors) fail(`what JSON Schema can express, got v.${type}()`);
       // Hosts of Gemini refuse all tools for a word that they don't know. What is said instead accepts a little more.
       if (type === 'literal') return literalOf(jsonSchema);
@@ -291,6 +306,7 @@ function convert(schemaName: string, schema: Schema, side: Side, path: readonly 
       // Clients of older drafts would apply `items` to all items, despite `prefixItems`.
       if (type === 'strict_tuple') return { ...jsonSchema, items: undefined, maxItems: jsonSchema.minItems };
       if (type === 'tuple_with_rest') return { ...jsonSchema, items: undefined };
+      if (side === 'output' && 'required' in jsonSchema) return withoutUndefined(jsonSchema, entriesOf(valibotSchema));
       return undefined;
     },
     overrideAction({ valibotAction: { type, ...action }, jsonSchema, errors }) {

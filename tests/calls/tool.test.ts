@@ -459,6 +459,19 @@ describe('its schemas', () => {
     expect((await app.call('clock')).body).toEqual({ at: '1970-01-01T00:00:00.000Z', n: 7 });
   });
 
+  test('of an output no field is required that may be undefined, because JSON leaves it out', async () => {
+    const row = v.strictObject({ id: v.string(), note: v.undefinedable(v.string()), raw: v.unknown() });
+    const output = v.strictObject({ rows: v.array(row) });
+    const rows = [{ id: '1', note: undefined, raw: undefined }];
+    await using app = await createTestApp({
+      tools: () => [defineTool(anyone, { ...facts('rows'), ...schemas, output, run: () => ok({ rows }) })],
+    });
+    const { tools } = (await post(app, request('tools/list'))).body.result;
+    expect(tools[0].outputSchema.properties.rows.items).toMatchObject({ required: ['id'] });
+    const { structuredContent } = (await post(app, call('rows'))).body.result;
+    expect(structuredContent).toEqual({ rows: [{ id: '1' }] });
+  });
+
   test('a schema that JSON Schema has no words for is reported with the name of the tool', async () => {
     const output = v.strictObject({ at: v.date() });
     await using app = await createTestApp({
