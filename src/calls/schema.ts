@@ -303,6 +303,8 @@ function convert(schemaName: string, schema: Schema, side: Side, path: readonly 
       // Hosts of Gemini refuse all tools for a word that they don't know. What is said instead accepts a little more.
       if (type === 'literal') return literalOf(jsonSchema);
       if (type === 'record') return { ...jsonSchema, propertyNames: undefined };
+      // Without the number of a literal, several of them may fit.
+      if (type === 'variant') return { ...jsonSchema, anyOf: jsonSchema.oneOf, oneOf: undefined };
       // Clients of older drafts would apply `items` to all items, despite `prefixItems`.
       if (type === 'strict_tuple') return { ...jsonSchema, items: undefined, maxItems: jsonSchema.minItems };
       if (type === 'tuple_with_rest') return { ...jsonSchema, items: undefined };
@@ -322,7 +324,8 @@ function convert(schemaName: string, schema: Schema, side: Side, path: readonly 
       if (/^(min_)?length$/.test(type) && side === 'output' && jsonSchema.minLength)
         return { ...jsonSchema, minLength: Math.ceil(jsonSchema.minLength / 2) };
       if (/^[gl]t_value$/.test(type)) return boundOf(jsonSchema);
-      if (type === 'url' && side === 'output') return { ...jsonSchema, format: undefined }; // `uri` allows only ASCII
+      // `uri` allows only ASCII, and clients demand a dot in the domain of an `email`.
+      if (/^(url|rfc_email)$/.test(type) && side === 'output') return { ...jsonSchema, format: undefined };
       return errors && jsonSchema;
     },
   });

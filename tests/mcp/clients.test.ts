@@ -100,6 +100,7 @@ describe.each(CONNECTS)('%s', (name, connect) => {
 
 // What valibot accepts and JSON Schema, or a client that knows an older draft of it, has stricter words for.
 const tree: v.GenericSchema = v.strictObject({ children: v.array(v.lazy(() => tree)) });
+const status = (code: number) => v.strictObject({ status: v.literal(code), text: v.optional(v.string()) });
 const shapes = {
   escaped: { schema: v.pipe(v.string(), v.regex(/^\w+@a{$/)), value: 'a@a{' },
   flagged: { schema: v.pipe(v.string(), v.regex(/^a$/i)), value: 'A' },
@@ -109,6 +110,8 @@ const shapes = {
   length: { schema: v.pipe(v.string(), v.length(3)), value: '😀!' },
   minLength: { schema: v.pipe(v.string(), v.minLength(4)), value: '😀😀' },
   url: { schema: v.pipe(v.string(), v.url()), value: 'https://de.wikipedia.org/wiki/Köln' },
+  email: { schema: v.pipe(v.string(), v.rfcEmail()), value: 'root@localhost' },
+  variant: { schema: v.variant('status', [status(200), status(404)]), value: { status: 404 } },
   strictTuple: { schema: v.strictTuple([v.string(), v.number()]), value: ['a', 1] },
   tupleWithRest: { schema: v.tupleWithRest([v.string()], v.number()), value: ['a', 1, 2] },
   tree: { schema: tree, value: { children: [{ children: [] }] } },
