@@ -4,7 +4,7 @@ import { type Database, firstOf } from '../../store/database.ts';
 import { hasChanged } from '../../store/key-changes.ts';
 
 /** The request of a device, which a person finds by another code. */
-interface AskedCode {
+export interface AskedCode {
   readonly hash: string;
   readonly content: string;
   readonly endsAtMs: number;
