@@ -89,11 +89,6 @@ export function createOwnerStore(db: Database) {
     return { ranges, kept: Number(kept) };
   }
 
-  async function forgetEvents(owner: string): Promise<void> {
-    const { ranges, kept } = await rangesOf(owner);
-    for (const range of ranges) await db.write({ sql: FORGET_EVENTS, args: [...range, kept] });
-  }
-
   async function hasEvents(owner: string): Promise<boolean> {
     for (const args of (await rangesOf(owner)).ranges) {
       if ((await db.read({ sql: HAS_EVENTS, args })).length > 0) return true;
@@ -177,7 +172,8 @@ WHERE (${names.map((name) => `owners.${name}`)}) IS NOT (${names.map((name) => `
         { sql: DELETE_CODES, args: [owner] },
         { sql: LEAVE, args: [owner, JSON.stringify(origin)] },
       ]);
-      await forgetEvents(owner);
+      const { ranges, kept } = await rangesOf(owner);
+      for (const range of ranges) await db.write({ sql: FORGET_EVENTS, args: [...range, kept] });
     },
   };
 }
