@@ -43,14 +43,12 @@ export async function openReplica(file: string, anew: boolean): Promise<Database
 /** Returns the file's database if it is usable, or else null. */
 async function fitAt(file: string): Promise<Database | null> {
   const db = embeddedDatabase(file);
-  try {
-    if ((await db.read(IS_FIT)).length > 0) return db;
-  } catch (error) {
-    if (!isOutage(error, 'damaged')) {
-      db.close();
-      throw error;
-    }
-  }
+  const found = await db.read(IS_FIT).catch((error) => {
+    if (isOutage(error, 'damaged')) return [];
+    db.close();
+    throw error;
+  });
+  if (found.length > 0) return db;
   db.close();
   return null;
 }
