@@ -174,10 +174,7 @@ async function check(file: string, nowMs: number): Promise<number> {
   return total;
 }
 
-interface Line {
-  readonly record: ApiKeyRecord;
-  readonly number: number;
-}
+type Line = { readonly record: ApiKeyRecord; readonly number: number };
 
 async function* batchesOf(file: string, nowMs: number): AsyncGenerator<Line[]> {
   let batch: Line[] = [];

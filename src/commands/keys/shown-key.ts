@@ -66,17 +66,12 @@ export const CHILDREN = {
   cells: ({ id, name, scopes, expiresAtMs }: ChildRecord) => [id, name, scopes.join(' '), localTime(expiresAtMs)],
 };
 
-interface KeyTable {
-  readonly heads: readonly string[];
-  readonly cells: (key: PlacedKey, nowMs: number) => readonly string[];
-}
-
 const stateOf = (key: PlacedKey, nowMs: number) =>
   refusalAt({ ...key, secretEndsAtMs: null, barred: key.blocked ? 'blocked' : null }, nowMs) ?? 'active';
 
-export const WIDE: KeyTable = {
+export const WIDE = {
   heads: ['ID', 'OWNER', 'NAME', 'SCOPES', 'STATE', 'CREATED', 'EXPIRES', 'LAST USED', 'FINGERPRINT', 'RESOURCE'],
-  cells: (key, nowMs) => [
+  cells: (key: PlacedKey, nowMs: number) => [
     key.id,
     key.userId,
     key.name,
@@ -95,9 +90,9 @@ const OWNER_COLUMNS = 12;
 const NAME_COLUMNS = 11;
 const DAY_CHARS = 10;
 
-export const NARROW: KeyTable = {
+export const NARROW = {
   heads: ['ID', 'OWNER', 'NAME', 'STATE', 'LAST USED'],
-  cells: (key, nowMs) => [
+  cells: (key: PlacedKey, nowMs: number) => [
     key.id,
     cut(key.userId, OWNER_COLUMNS),
     cut(key.name, NAME_COLUMNS),
