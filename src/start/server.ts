@@ -96,7 +96,7 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   let end = () => flushLog(log);
   // Before anything that waits: without a handler no signal reaches the first process of a container. After tool files:
   // one that loads for ever would keep the handler from running.
-  const { onSignal, exit } = runtime;
+  const { onSignal, exit, sha256, usage, env, runScript } = runtime;
   obeySignals({ onSignal, exit, fail: (error) => fail(runtime, [String(error)]), shutDown: () => end(), clock, log });
   // A shared port is opened last: until then other processes take the requests.
   const door = config.reusePort ? null : await listen(runtime, config, tls);
@@ -105,28 +105,28 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
     prepareService(config, {
       clock,
       random: systemRandom,
-      sha256: runtime.sha256,
+      sha256,
       log,
       listening,
-      usage: runtime.usage,
-      env: runtime.env,
-      runScript: runtime.runScript,
+      usage,
+      env,
+      runScript,
       toolFiles: [...toolFilesOf(custom), ...files],
       certificateEndsAtMs: tls?.endsAtMs,
     });
   const folder = config.toolsDir ?? DEFAULT_FOLDER;
   const say = (line: string) => runtime.writeErr(errorLine(line));
-  let reload: (() => void) | undefined;
   let hasChanged = false; // during the start
+  let reload = () => {
+    hasChanged = true;
+  };
   // Watches before reading, so that no change is missed.
   watch?.(folder, (name) => {
-    if (isOfDatabase(name, config)) return; // each reload would cause the next
-    hasChanged = true;
-    reload?.();
+    if (!isOfDatabase(name, config)) reload(); // or each reload would cause the next
   });
   let service = await (reloading === undefined ? make(inFolder) : reloading.makeFirst({ read, make, say, log }));
   lastCalled = () => service.lastCalled();
-  logStarted(runtime.env, config, service, log);
+  logStarted(env, config, service, log);
   if (tls !== null) warnOfCertificate(tls, clock.nowMs(), log);
   await service.checkIssuer();
   await service.open(); // last: a failed start must not have migrated, or the previous version could not start again
@@ -149,15 +149,7 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   }
   void service.fetchKeys();
   watchLoop({ clock, log, lastCalled });
-  const facts = {
-    listening,
-    publicUrl: service.url,
-    runScript: runtime.runScript,
-    env: runtime.env,
-    custom: service.custom,
-    folder,
-    hasFolder,
-  };
+  const facts = { listening, publicUrl: service.url, runScript, env, custom: service.custom, folder, hasFolder };
   // Last, because its reader may send a signal at once.
   runtime.writeErr(config.production ? logListening(config, facts, log) : banner(config, facts));
 }
