@@ -23,11 +23,16 @@ type UserVerdict = Result<UserIdentity, Problem>;
 export type Identify = (caller: RequestCaller) => Awaitable<Identity>;
 
 export function createIdentify(verifyUserJwt: VerifyUserJwt, inspectKey: VerifyKey): Identify {
+  function inspectUser(token: string): Awaitable<UserVerdict> {
+    const verified = verifyUserJwt(token);
+    return isPromise(verified) ? verified.catch(outageAsProblem) : verified;
+  }
+
   /** Tries a bearer token of neither form as a key. If no such key is known, it counts as a user token. */
   async function tryAsKey(bearer: string, caller: RequestCaller): Promise<Identity> {
     const key = await Promise.resolve(inspectKey(bearer, caller)).catch(outageAsProblem);
     if (key.ok || !isUnknownKey(key.error)) return { user: null, key };
-    return { user: await verifyUserJwt(bearer), key: null };
+    return { user: await inspectUser(bearer), key: null };
   }
 
   /** Returns who a bearer token identifies: a user, or a workload that acts as a key. */
@@ -43,7 +48,7 @@ export function createIdentify(verifyUserJwt: VerifyUserJwt, inspectKey: VerifyK
     if (bearer !== null && xApiKey === null && isForeignShaped(bearer)) return tryAsKey(bearer, caller);
     const presented = presentedKey(caller.credentials);
     const token = bearer === null || isKeyShaped(bearer) ? null : bearer;
-    const user = token === null ? null : verifyUserJwt(token);
+    const user = token === null ? null : inspectUser(token);
     if (isPromise(user) && token !== null && xApiKey === null) return userOrWorkload(token, user, caller);
     const inspected = presented === null || presented === token ? null : inspectKey(presented, caller);
     const key = isPromise(inspected) ? inspected.catch(outageAsProblem) : inspected;

@@ -9,7 +9,15 @@ import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Caller, type Origin, type OriginOf, type PersonBudget } from './actor.ts';
 import type { Feed } from './feed.ts';
 import { checked, type Granted } from './grants.ts';
-import { fingerprintOf, hasEnded, hashKey, isIdShaped, isKeyShaped, type PresentedKey } from './record.ts';
+import {
+  fingerprintOf,
+  hasEnded,
+  hashKey,
+  isForeignShaped,
+  isIdShaped,
+  isKeyShaped,
+  type PresentedKey,
+} from './record.ts';
 import type { Changed, DerivedKeys, KeyStore } from './store.ts';
 import type { UnknownKeys } from './unknown-keys.ts';
 
@@ -156,6 +164,8 @@ export function createRevokeSecrets(
   /** Returns the hashes of texts that may be secrets, each with whether it has another system's form. */
   async function presentedHashes(texts: readonly string[]): Promise<ReadonlyMap<string, boolean>> {
     const hashes = new Map<string, boolean>();
+    // What an outage hides may be a key: nobody is told that it has ended.
+    if (texts.some(isForeignShaped) && !feed.current()) await feed.ensureFresh();
     for (const text of texts) {
       if (isKeyShaped(text)) hashes.set(hashKey(sha256, text), false);
       else if (await feed.mayBeForeign(text)) hashes.set(hashKey(sha256, text), true);

@@ -118,9 +118,14 @@ export class Feed {
     return this.#held(() => this.#holdsRules);
   }
 
+  /** Rejects with a StoreOutage if no poll has succeeded yet: what the database holds is unknown then. */
   #held(holds: () => boolean): Awaitable<boolean> {
     if (this.current()) return holds();
-    return this.ensureFresh().catch(outageIn).then(holds);
+    const lastSaid = (error: unknown) => {
+      const outage = outageIn(error);
+      if (this.#position.databaseId === '') throw outage;
+    };
+    return this.ensureFresh().catch(lastSaid).then(holds);
   }
 
   /** Returns whether no key was verified lately, so that polling pauses. */

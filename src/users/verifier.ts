@@ -3,7 +3,7 @@
 import type { UserIdentity, VerifyUserJwt } from '../calls/user-jwt.ts';
 import { createLruCache, once } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
-import { type Awaitable, err, ok, type Result } from '../ground/result.ts';
+import { type Awaitable, err, ok, outageIn, type Result } from '../ground/result.ts';
 import type { Sha256 } from '../ground/runtime.ts';
 import type { CheckedToken, TokenCheckOptions } from './check-token.ts';
 import { issuerOutageIn } from './verification-keys.ts';
@@ -23,7 +23,7 @@ interface Verdict extends CheckedToken {
 
 export interface JwtVerifierOptions extends TokenCheckOptions {
   readonly sha256: Sha256;
-  /** Returns whether a token that isn't remembered acts as a key, by a rule; by default none does. */
+  /** Returns whether a token that isn't remembered acts as a key, by a rule; by default none does. Throws a StoreOutage. */
   readonly isOfRule?: ((token: string) => Awaitable<boolean>) | undefined;
 }
 
@@ -50,11 +50,15 @@ export function createJwtVerifier(options: JwtVerifierOptions): VerifyUserJwt {
   }
 
   async function check(token: string, tokenHash: string): Promise<Result<UserIdentity, Problem>> {
-    if (await isOfRule?.(token)) return err({ code: 'invalid_token', reason: 'it acts as a key', sent: 'api_key' });
+    const isWorkloads = await Promise.resolve(isOfRule?.(token) ?? false).catch(outageIn);
+    if (isWorkloads === true) return err({ code: 'invalid_token', reason: 'it acts as a key', sent: 'api_key' });
     const checkToken = await checker();
     const untilMs = clock.monotonicMs() + VERDICT_TTL_MS;
     const checked = await checkToken(token).catch(unavailable);
-    if (!checked.ok) return checked;
+    if (!checked.ok) {
+      if (isWorkloads !== false) throw isWorkloads; // a good user token is a user's whatever rules there are
+      return checked;
+    }
     verdicts.set(tokenHash, { ...checked.value, untilMs });
     return ok(checked.value.user);
   }
