@@ -25,11 +25,11 @@ const MAKE = [
   "UPDATE feed SET database_id = ''",
 ];
 
-/** Throws if the file belongs to another program, or is itself a database of keys. */
+/** Throws if the file belongs to another program, is itself a database of keys, or is a folder, device or pipe. */
 export function refuseForeign(file: string): void {
-  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 && !existsSync(marker(file))) {
-    throw new Error(expected('DATABASE_REPLICA_FILE', 'a new file, or a replica made by this program', file));
-  }
+  const there = statSync(file, { throwIfNoEntry: false });
+  if (there === undefined || (there.isFile() && (there.size === 0 || existsSync(marker(file))))) return;
+  throw new Error(expected('DATABASE_REPLICA_FILE', 'a new file, or a replica made by this program', file));
 }
 
 /** Opens the replica's file, or makes it. `anew`: it is damaged, so it is replaced. */

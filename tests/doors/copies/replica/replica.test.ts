@@ -287,6 +287,16 @@ describe('the file', () => {
     expect(readFileSync(file, 'utf8')).toBe('precious');
   });
 
+  test('a replica file that is no file is refused at the start, and not replaced', async () => {
+    await using sqld = await startPrimary();
+    const pipe = newFile();
+    Bun.spawnSync(['mkfifo', pipe]);
+    const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: pipe };
+    const { code, stderr } = await runToExit({ env });
+    expect([code, stderr]).toEqual([1, expect.stringContaining('DATABASE_REPLICA_FILE: expected a new file')]);
+    expect(statSync(pipe).isFIFO()).toBe(true);
+  });
+
   test('a replica file that another process makes stays as it is until that has ended', async () => {
     await using sqld = await startPrimary();
     const file = newFile();
