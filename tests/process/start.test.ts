@@ -394,6 +394,15 @@ describe('a start that fails is one line and a non-zero exit', () => {
       'DATABASE_URL: expected a file, but this is a folder, got "FOLDER"',
     ],
     [
+      'a pipe for a database',
+      () => {
+        const pipe = join(temporaryFolder(), 'pipe');
+        Bun.spawnSync(['mkfifo', pipe]);
+        return { ...JWT, DATABASE_URL: `file:${pipe}` };
+      },
+      /^DATABASE_URL: expected a file, but this is a device or pipe, got /,
+    ],
+    [
       'a file that is no database',
       (folder) => inFolder(fill(folder, { 'keys.db': NO_DATABASE })),
       /^DATABASE_URL: the file is damaged or no database; nothing was changed/,

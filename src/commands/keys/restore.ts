@@ -21,7 +21,7 @@ import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage } from '../../ground/result.ts';
 import { rfc3339 } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
-import { checkFile, mustBeNoFolder } from '../../store/embedded/open.ts';
+import { checkFile, mustBeFile } from '../../store/embedded/open.ts';
 import { prepareDataFolder } from '../../store/open.ts';
 import { migrate } from '../../store/schema.ts';
 import { command } from '../command.ts';
@@ -84,7 +84,7 @@ const intoRemote = ({ backup, config, io, yes }: Given): Promise<void> =>
 
 async function intoFile(path: string, given: Given): Promise<void> {
   const { backup, config, io } = given;
-  mustBeNoFolder(path);
+  mustBeFile(path);
   await using held = new AsyncDisposableStack();
   const hold = async () => {
     const file = await holdAlone(path);

@@ -11,7 +11,7 @@ import {
   UnusableDatabase,
 } from '../../store/database.ts';
 import { embeddedDatabase } from '../../store/embedded/database.ts';
-import { inspectFile, mustBeNoFolder, openError } from '../../store/embedded/open.ts';
+import { inspectFile, mustBeFile, openError } from '../../store/embedded/open.ts';
 import { CHANGES, pageOf } from '../../store/key-reads.ts';
 import { remoteDatabase } from '../../store/remote/database.ts';
 import { inspect, MAY_BE_OURS } from '../../store/schema.ts';
@@ -25,7 +25,7 @@ const PAGE_ROWS = 1000;
 
 /** Copies into the new file `file`, which only its owner can read. Does not migrate, because backups come before. */
 export async function backUp(config: DatabaseConfig, file: string): Promise<void> {
-  if (config.mode === 'embedded') mustBeNoFolder(config.path);
+  if (config.mode === 'embedded') mustBeFile(config.path);
   makePrivate(file);
   const db = config.mode === 'embedded' ? embeddedDatabase(config.path) : await remoteDatabase(config);
   try {

@@ -73,14 +73,16 @@ export const openError = (path: string, error: unknown) =>
     ),
   );
 
-/** Throws an Error for a folder, because SQLite's own message sounds like a failing disk. */
-export function mustBeNoFolder(path: string): void {
-  if (statSync(path, { throwIfNoEntry: false })?.isDirectory())
-    throw new Error(expected('DATABASE_URL', 'a file, but this is a folder', path));
+/** Throws an Error for what can be no file: SQLite says of a folder that the disk fails, and waits at a pipe for ever. */
+export function mustBeFile(path: string): void {
+  const there = statSync(path, { throwIfNoEntry: false });
+  if (there === undefined || there.isFile()) return;
+  const what = there.isDirectory() ? 'a folder' : 'a device or pipe';
+  throw new Error(expected('DATABASE_URL', `a file, but this is ${what}`, path));
 }
 
 async function openFile(db: Database, path: string): Promise<void> {
-  mustBeNoFolder(path);
+  mustBeFile(path);
   try {
     makePrivate(path);
     if (existsSync(path)) await checkFile(path); // a link may lead to a file that doesn't exist yet
