@@ -9,7 +9,7 @@ import type { Call } from './call.ts';
 import { type ContentBlock, contentBlock } from './content.ts';
 import type { Guard } from './guard.ts';
 import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
-import { inputParserOf, jsonSchemaOf, type ObjectSchema, outputValidatorOf, parserOf } from './schema.ts';
+import { assertObject, inputParserOf, jsonSchemaOf, type ObjectSchema, outputValidatorOf, parserOf } from './schema.ts';
 import { assertCompleters, assertDefinition } from './untyped.ts';
 
 /** What a prompt returns: messages that the client puts into the conversation. */
@@ -129,6 +129,7 @@ const completionJson = (found: readonly string[]): string => {
 
 function argumentsOf(prompt: string, schema: ObjectSchema): PromptArgument[] {
   const { properties = {}, required = [] } = jsonSchemaOf(`${prompt}: arguments`, schema);
+  assertObject(`${prompt}: arguments`, schema);
   return Object.entries(properties as Record<string, unknown>).map(([name, property]) => {
     const { type, title, description } = isObject(property) ? property : {};
     if (type !== 'string') throw new Error(`${prompt}: arguments: expected strings, got another type for "${name}"`);

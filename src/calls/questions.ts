@@ -5,6 +5,7 @@ import type { InvalidInput } from '../ground/problem.ts';
 import { ok, type Result } from '../ground/result.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import {
+  assertObject,
   entriesOf,
   inputParserOf,
   type JsonSchema,
@@ -50,6 +51,7 @@ export function form<S extends ObjectSchema>(schema: S): (message: string) => Qu
   const literal = Object.entries(entriesOf(schema)).find(([, field]) => isLiteral(field));
   if (literal !== undefined) throw otherType(literal[0]);
   const requestedSchema = flatSchemaOf(jsonSchemaOf('form', schema));
+  assertObject('form', schema);
   const parse = inputParserOf(schema);
   const names = Object.keys(requestedSchema.properties);
   const required = names.filter((name) => requestedSchema.required?.includes(name));

@@ -98,6 +98,12 @@ export function inputParserOf<S extends Schema>(schema: S): Parse<S> {
 export const entriesOf = (schema: Schema): Readonly<Record<string, Schema>> =>
   'entries' in schema ? (schema.entries as Record<string, Schema>) : {};
 
+/** Throws an Error for a schema whose fields aren't known, such as alternatives: nobody could be told of them. */
+export function assertObject(schemaName: string, schema: Schema): void {
+  if ('entries' in schema) return;
+  throw new Error(`${schemaName}: expected the schema of an object, like v.strictObject({}), got v.${schema.type}()`);
+}
+
 const fieldsOf = (schema: Schema): readonly string[] => Object.keys(entriesOf(schema));
 
 const TOO_DEEP = `Expected values nested at most ${DEPTH_MAX} deep`;

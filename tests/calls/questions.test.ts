@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { form } from '../../src/start/package/index.ts';
+import { definePrompt, form, ok } from '../../src/start/package/index.ts';
+import { anyone, facts } from '../support/tools.ts';
 
 describe('a form that clients can not show is refused where it is made', () => {
   test.each([
@@ -16,6 +17,16 @@ describe('a form that clients can not show is refused where it is made', () => {
     expect(() => form(v.strictObject({ name: v.string(), field }))).toThrow(
       'form: expected strings, numbers, booleans, picklists and arrays of picklists, got another type for "field"',
     );
+  });
+
+  test.each([
+    ['intersect', v.intersect([v.strictObject({ a: v.string() }), v.strictObject({ b: v.string() })])],
+    ['record', v.record(v.string(), v.string())],
+  ])('one of unknown fields, like v.%s()', (type, schema) => {
+    const said = `expected the schema of an object, like v.strictObject({}), got v.${type}()`;
+    expect(() => form(schema)).toThrow(`form: ${said}`);
+    const make = () => definePrompt(anyone, { ...facts('p'), arguments: schema, run: () => ok({ messages: [] }) });
+    expect(make).toThrow(`p: arguments: ${said}`); // a prompt's arguments are a form, too
   });
 
   test('one without a question, where it is asked', () => {
