@@ -21,21 +21,27 @@ const ALPHABET = { alphabet: 'base64url', omitPadding: true } as const;
 /** The text, and its HMAC in hex, which unlike base64url has only one spelling. */
 const SIGNED = /^([\w-]+)\.([0-9a-f]{64})$/;
 
-/** Creates what signs. `use` separates uses of the secret: each derives its own key. */
-export function createSignedText({ readSecret, databaseId }: Signing, use: string): SignedText {
-  let known: { readonly databaseId: string; readonly key: CryptoKey } | undefined;
-
-  const reads = singleFlights<CryptoKey>();
-
-  async function signingKey(): Promise<CryptoKey> {
+/** Creates a function that resolves with what `derive` makes of the secret, once for each database. */
+export function ofSecret<T>(
+  { readSecret, databaseId }: Signing,
+  derive: (secret: string, databaseId: string) => Promise<T>,
+): () => Promise<T> {
+  let known: { readonly databaseId: string; readonly derived: T } | undefined;
+  const reads = singleFlights<T>();
+  return async () => {
     const current = databaseId();
-    if (known?.databaseId === current) return known.key;
+    if (known?.databaseId === current) return known.derived;
     return reads.run(current, async () => {
-      const key = await deriveKey(await readSecret(), use);
-      known = { databaseId: current, key };
-      return key;
+      const derived = await derive(await readSecret(), current);
+      known = { databaseId: current, derived };
+      return derived;
     });
-  }
+  };
+}
+
+/** Creates what signs. `use` separates uses of the secret: each derives its own key. */
+export function createSignedText(signing: Signing, use: string): SignedText {
+  const signingKey = ofSecret(signing, (secret) => deriveKey(secret, use));
 
   return {
     async sign(text, about = '') {

@@ -1,8 +1,7 @@
 // Computes the codes by which services know secrets, owners and limits without learning whose they are: truncated HMACs
 // under a secret that all processes on the database share. Without it nobody can compute the code of a guessed text.
 
-import type { createHmac as CreateHmac } from 'node:crypto';
-import type { Signing } from '../../ground/signed-text.ts';
+import { ofSecret, type Signing } from '../../ground/signed-text.ts';
 
 /** The first 16 hex digits of an HMAC-SHA-256 (RFC 2104). */
 const DIGITS = 16;
@@ -17,24 +16,15 @@ export interface Macs {
   of(use: Use, text: string): string;
 }
 
-/** Returns a function that resolves to the current database's codes. It reads the secret once per database. */
-export function createMacs({ readSecret, databaseId }: Signing): () => Promise<Macs> {
-  let known: Macs | undefined;
-
-  async function read(): Promise<Macs> {
+/** Returns a function that resolves to the current database's codes. */
+export const createMacs = (signing: Signing): (() => Promise<Macs>) =>
+  ofSecret(signing, async (secret, databaseId) => {
     const { createHmac } = await import('node:crypto'); // takes 7 ms, and most servers have no use for it
-    const id = databaseId();
-    known = macsOf(id, await readSecret(), createHmac);
-    return known;
-  }
-
-  return async () => (known?.databaseId === databaseId() ? known : read());
-}
-
-const macsOf = (databaseId: string, secret: string, createHmac: typeof CreateHmac): Macs => ({
-  databaseId,
-  of: (use, text) => createHmac('sha256', secret).update(`changes ${use} ${text}`).digest('hex').slice(0, DIGITS),
-});
+    return {
+      databaseId,
+      of: (use, text) => createHmac('sha256', secret).update(`changes ${use} ${text}`).digest('hex').slice(0, DIGITS),
+    };
+  });
 
 /** Returns the change feed's name for a change of an owner's keys (db/README.md, changes). */
 export const ownerChange = (owner: string): string => `owner:${owner}`;
