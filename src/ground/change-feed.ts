@@ -48,6 +48,9 @@ export const FEED_PAGE_MAX = 500;
 /** Prefix of owners in the feed (db/README.md, changes). */
 const OWNER = 'owner:';
 
+/** Returns the name of a change of an owner's keys. */
+export const ownerChange = (owner: string): string => OWNER + owner;
+
 /** Returns the secrets' hashes and the owners that changes name. */
 export function changesOf(changed: readonly string[]) {
   const keyHashes: string[] = [];

@@ -3,7 +3,6 @@
 // has the changes.
 
 import { logsUses } from '../../calls/api-key.ts';
-import type { Recheck } from '../../calls/proof.ts';
 import { createLruCache } from '../../ground/cache.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
 import { createTokenBuckets } from '../../ground/limits/rates.ts';
@@ -19,31 +18,24 @@ import { oauthErrorResponse } from '../../web/problem-response.ts';
 import type { Macs } from './marks.ts';
 import { CURSOR_CHARS_MAX, type RecentChanges } from './recent-changes.ts';
 import { refuseService } from './refuse.ts';
-import { type CountUsed, type Used, usedIn } from './reported.ts';
+import { type Reported, type Used, usedIn } from './reported.ts';
 import {
   INVALID,
   jsonResponse,
   type ServiceCall,
-  type ServiceOptions,
   type ServiceRoute,
+  type ServicesOptions,
   SLOW_DOWN,
   serviceGuard,
 } from './service.ts';
-
-interface ChangesRouteOptions extends ServiceOptions {
-  readonly recheck: Recheck;
-  readonly feed: Feed;
-  /** The feed's clock, which also counts while the machine sleeps. */
-  readonly ageClock: Clock;
-}
 
 const UNAVAILABLE: Problem = { code: 'store_unavailable', reason: 'not current' };
 
 export function changesRoute(
   recent: RecentChanges,
   macs: () => Promise<Macs>,
-  countUsed: CountUsed,
-  options: ChangesRouteOptions,
+  reported: Reported,
+  options: ServicesOptions,
 ): ServiceRoute {
   const { recheck, feed, ageClock, log } = options;
   const allow = serviceGuard(options, { logUse: firstOfEach(logsUses(log)) });
@@ -60,7 +52,7 @@ export function changesRoute(
     const asked = fieldsOf(form);
     if (!asked.ok) return refuseService(context, asked.error);
     const { cursor, used } = asked.value;
-    await countUsed(used, caller);
+    await reported.count(used, caller);
     const answer = await answerTo(cursor, arrivedAtMs);
     const problem = (await recheck([caller])).get(caller) ?? (answer === null ? UNAVAILABLE : null);
     return problem === null ? jsonResponse(answer ?? {}) : refuseService(context, problem);

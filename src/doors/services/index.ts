@@ -5,7 +5,7 @@ import type { DoorRoutes } from '../../api/index.ts';
 import { atFirstUse } from '../../ground/first-use.ts';
 import type { Handlers } from '../../web/router.ts';
 import { refuseService } from './refuse.ts';
-import type { ServicesOptions } from './routes.ts';
+import type { ServicesOptions } from './service.ts';
 
 export function openServices(core: ServicesOptions): DoorRoutes {
   const lazily = atFirstUse('doors/services', import.meta.url);

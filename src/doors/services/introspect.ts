@@ -4,40 +4,29 @@
 import { apiKeyGuard, type KeyAuth } from '../../calls/api-key.ts';
 import { Call } from '../../calls/call.ts';
 import { addTo, type Guard } from '../../calls/guard.ts';
-import type { Guards } from '../../calls/guards.ts';
-import type { Recheck } from '../../calls/proof.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { parseCost, type RateLimitStates } from '../../ground/rate-limit.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
-import type { Clock } from '../../ground/runtime.ts';
 import { joinScopes } from '../../ground/text.ts';
 import { countedKeyId } from '../../keys/record.ts';
-import type { Usage } from '../../uses/usage.ts';
 import type { Body } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
 import { oauthErrorResponse } from '../../web/problem-response.ts';
 import type { Leases } from './lease.ts';
 import { CURSOR_CHARS_MAX } from './recent-changes.ts';
 import { refuseService } from './refuse.ts';
-import { type CountUsed, type Used, usedIn } from './reported.ts';
+import { type Reported, type Used, usedIn } from './reported.ts';
 import {
   INVALID,
   jsonResponse,
   type ServiceCall,
-  type ServiceOptions,
   type ServiceRoute,
+  type ServicesOptions,
   SLOW_DOWN,
   serviceGuard,
 } from './service.ts';
 
-interface IntrospectRouteOptions extends ServiceOptions {
-  readonly guards: Guards;
-  readonly recheck: Recheck;
-  readonly usage: Usage;
-  readonly ageClock: Clock;
-}
-
-export function introspectRoute(leases: Leases, countUsed: CountUsed, options: IntrospectRouteOptions): ServiceRoute {
+export function introspectRoute(leases: Leases, reported: Reported, options: ServicesOptions): ServiceRoute {
   const { verifyKey, verifier, guards, recheck, usage, ageClock, log } = options;
   const allow = serviceGuard(options, { costOf: (form) => (form.has('lease') ? (costIn(form) ?? 1) : 1) });
   const keyGuard: Guard<Call, KeyAuth> = apiKeyGuard(verifyKey, log, verifier.revalidate);
@@ -49,12 +38,17 @@ export function introspectRoute(leases: Leases, countUsed: CountUsed, options: I
     const { caller, form } = allowed.value;
     const fields = fieldsOf(form);
     if (!fields.ok) return refuseService(context, fields.error);
-    return answer(context, caller, { ...fields.value, arrivedAtMs });
+    return answer(context, caller, fields.value, arrivedAtMs);
   }
 
-  async function answer(context: RequestContext, caller: ServiceCall, fields: Fields & Arrived): Promise<Response> {
-    const { token, resources, lease, arrivedAtMs } = fields;
-    if (lease !== null) await countUsed(lease.used, caller);
+  /** Answers a question that arrived at this time (monotonic). */
+  async function answer(
+    context: RequestContext,
+    caller: ServiceCall,
+    { token, resources, lease }: Fields,
+    arrivedAtMs: number,
+  ): Promise<Response> {
+    if (lease !== null) await reported.count(lease.used, caller);
     const leaseFieldsOf = lease && (await leases.begin(lease.cursor, arrivedAtMs));
     // Unknown keys count against the calling key: a service sends strangers' tokens from one address.
     const credentials = { xApiKey: token, bearer: null, metaApiKey: null };
@@ -100,11 +94,6 @@ interface Fields {
   readonly resources: readonly string[] | undefined;
   /** The requested lease. Null: the answer is for one use, and counts as no call of the key. */
   readonly lease: LeaseFields | null;
-}
-
-interface Arrived {
-  /** When the request came, monotonic. */
-  readonly arrivedAtMs: number;
 }
 
 const LEASE_FIELDS = ['lease', 'used', 'cost'];

@@ -1,28 +1,16 @@
 // Grants leases: how long and for how many uses a service may remember an answer of /introspect, and which marks in
 // /changes end it. src/api/README.md has the rules for services.
 
-import type { Clock } from '../../ground/runtime.ts';
-import type { Feed } from '../../keys/feed.ts';
+import { ownerChange } from '../../ground/change-feed.ts';
 import { countedKeyId } from '../../keys/record.ts';
 import type { VerifiedKey } from '../../keys/verify.ts';
-import type { Usage } from '../../uses/usage.ts';
-import { type Macs, markOf, ownerChange } from './marks.ts';
+import { type Macs, markOf } from './marks.ts';
 import type { RecentChanges } from './recent-changes.ts';
-import { handleOf } from './reported.ts';
-import type { ReportedUses } from './reported-uses.ts';
+import { handleOf, type Reported } from './reported.ts';
+import type { ServicesOptions } from './service.ts';
 
 /** The longest lease. Then services ask again, because the feed doesn't tell of keys that a primary has lost. */
 const LEASE_MS_MAX = 300_000;
-
-export interface LeasesOptions {
-  readonly feed: Feed;
-  readonly recent: RecentChanges;
-  readonly macs: () => Promise<Macs>;
-  readonly reportedUses: ReportedUses;
-  readonly leasesOf: Usage['leasesOf'];
-  /** The feed's clock. */
-  readonly ageClock: Clock;
-}
 
 /** Returns the lease's fields of the response. `asked` is the key in question, which was just verified. */
 type LeaseFieldsOf = (asked: VerifiedKey, callerKeyId: string) => object;
@@ -36,7 +24,12 @@ const endingsOf = ({ keyHash, parentHash, value }: VerifiedKey): readonly string
 
 export type Leases = ReturnType<typeof createLeases>;
 
-export function createLeases({ feed, recent, macs, reportedUses, leasesOf, ageClock }: LeasesOptions) {
+export function createLeases(
+  recent: RecentChanges,
+  macs: () => Promise<Macs>,
+  reported: Reported,
+  { feed, usage, ageClock }: ServicesOptions,
+) {
   /**
    * Begins a lease for a service with this cursor, before the key is verified. All that is read from now on is at least
    * as new as what this process has seen, so no remembered answer rests on an older read. `arrivedAtMs` is the
@@ -48,12 +41,12 @@ export function createLeases({ feed, recent, macs, reportedUses, leasesOf, ageCl
     const hasSeen = await hasSeenAll(cursor, codes);
     return (asked, callerKeyId) => {
       const keyId = countedKeyId(asked.value);
-      const units = leasesOf(keyId).map(({ holder: { kind, id }, units }) => ({
+      const units = usage.leasesOf(keyId).map(({ holder: { kind, id }, units }) => ({
         holder: codes.of('holder', `${kind} ${id}`),
         units,
       }));
       const leaseMs = hasSeen && units.every(({ units }) => units > 0) ? leaseMsOf(asked.endsAtMs) : 0;
-      reportedUses.expect(keyId, asked.parentHash ?? asked.keyHash);
+      reported.expect(keyId, asked.parentHash ?? asked.keyHash);
       return {
         fresh_ms: Math.floor(asked.verifiedAtMs - arrivedAtMs),
         bound_ms: feed.boundMs,

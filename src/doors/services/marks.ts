@@ -26,8 +26,5 @@ export const createMacs = (signing: Signing): (() => Promise<Macs>) =>
     };
   });
 
-/** Returns the change feed's name for a change of an owner's keys (db/README.md, changes). */
-export const ownerChange = (owner: string): string => `owner:${owner}`;
-
 /** Returns the mark of a name in the change feed: the hash of a secret, or `owner:` and an owner. */
 export const markOf = (macs: Macs, changed: string): string => macs.of('mark', changed);

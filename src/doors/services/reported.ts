@@ -1,5 +1,5 @@
-// Reads the uses that services report in the field `used`: how often they let in which key from memory. Each pair
-// names a key by a handle that works only for the service that got it.
+// Counts the uses that services report in the field `used`: how often they let in which key from memory. Each pair names a
+// key by a handle that works only for the service that got it.
 
 import { createLruCache } from '../../ground/cache.ts';
 import type { Problem } from '../../ground/problem.ts';
@@ -7,8 +7,7 @@ import { err, ok, outageIn, type Result } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import type { Log } from '../../watch/log.ts';
 import type { Macs } from './marks.ts';
-import type { ReportedUses } from './reported-uses.ts';
-import { INVALID, type ServiceCall } from './service.ts';
+import { INVALID, type ServiceCall, type ServicesOptions } from './service.ts';
 
 const PAIRS_MAX = 1000;
 const UNITS_MAX = 1_000_000;
@@ -69,34 +68,59 @@ function createDroppedLog(clock: Clock, log: Log) {
   };
 }
 
-export type CountUsed = (used: Used, caller: ServiceCall) => Promise<void>;
+/** Ids whose hashes are cached, some 4 MB. A miss costs a read. */
+const IDS_MAX = 20_000;
 
-interface CountUsedOptions {
-  readonly reportedUses: ReportedUses;
-  readonly macs: () => Promise<Macs>;
-  readonly clock: Clock;
-  readonly log: Log;
-}
+export type Reported = ReturnType<typeof createReported>;
 
-/**
- * Creates the function that counts what a service reports. While the store is out of reach, uses of keys that this
- * process doesn't know are lost.
- */
-export function createCountUsed({ reportedUses, macs, clock, log }: CountUsedOptions): CountUsed {
-  const logDropped = createDroppedLog(clock, log);
-  return async (used, caller) => {
-    if (used.size === 0) return;
-    const { keyId } = caller.auth;
-    try {
-      const codes = await macs();
-      const units = new Map<string, number>();
-      for (const [handle, uses] of used) {
-        const usedKeyId = keyIdIn(handle, codes, keyId);
-        if (usedKeyId !== null) units.set(usedKeyId, (units.get(usedKeyId) ?? 0) + uses);
-      }
-      logDropped(caller, await reportedUses.count(units));
-    } catch (error) {
-      outageIn(error);
+export function createReported(
+  macs: () => Promise<Macs>,
+  { store, feed, verifier, usage, ageClock, log }: ServicesOptions,
+) {
+  /** The hash of one of a key's secrets, by the key's id. */
+  const hashById = createLruCache<string>({ entries: IDS_MAX });
+  const logDropped = createDroppedLog(ageClock, log);
+
+  const recall = (keyId: string) => verifier.recall(hashById.get(keyId) ?? '');
+
+  /**
+   * Counts units of keys, by their ids. Returns how many found no room. Uncached keys are read together; ended keys are
+   * ignored. Throws a StoreOutage if the store is out of reach.
+   */
+  async function countUnits(unitsById: ReadonlyMap<string, number>): Promise<number> {
+    const unknown = [...unitsById.keys()].filter((keyId) => recall(keyId) === undefined);
+    if (unknown.length > 0) {
+      const hashes = await store.hashesOf(unknown, feed.queryTimeoutMs);
+      await verifier.readAll([...hashes.values()]);
+      for (const [keyId, keyHash] of hashes) hashById.set(keyId, keyHash);
     }
+    let dropped = 0;
+    for (const [keyId, units] of unitsById) {
+      const key = recall(keyId);
+      if (key?.holder) dropped += usage.countReported(key.holder, units);
+    }
+    return dropped;
+  }
+
+  return {
+    /** Notes that a service was told that this key is good, and will report its uses. */
+    expect: (keyId: string, keyHash: string): void => hashById.set(keyId, keyHash),
+
+    /** Counts what a service reports. While the store is out of reach, uses of keys that aren't known here are lost. */
+    async count(used: Used, caller: ServiceCall): Promise<void> {
+      if (used.size === 0) return;
+      const { keyId } = caller.auth;
+      try {
+        const codes = await macs();
+        const units = new Map<string, number>();
+        for (const [handle, uses] of used) {
+          const usedKeyId = keyIdIn(handle, codes, keyId);
+          if (usedKeyId !== null) units.set(usedKeyId, (units.get(usedKeyId) ?? 0) + uses);
+        }
+        logDropped(caller, await countUnits(units));
+      } catch (error) {
+        outageIn(error);
+      }
+    },
   };
 }

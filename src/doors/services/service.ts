@@ -4,9 +4,15 @@ import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../../cal
 import { type Call, callOf } from '../../calls/call.ts';
 import { addTo, type Guard, PASS, sequence } from '../../calls/guard.ts';
 import type { Guards } from '../../calls/guards.ts';
+import type { Recheck } from '../../calls/proof.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
+import type { Clock } from '../../ground/runtime.ts';
+import type { Signing } from '../../ground/signed-text.ts';
+import type { Feed } from '../../keys/feed.ts';
+import type { KeyStore } from '../../keys/store.ts';
 import type { Verifier } from '../../keys/verify.ts';
+import type { Usage } from '../../uses/usage.ts';
 import type { Log, LogRepeated } from '../../watch/log.ts';
 import { type Body, formIn } from '../../web/body.ts';
 import { carriesCredential, type RequestContext } from '../../web/context.ts';
@@ -33,26 +39,32 @@ interface ClientCall {
 
 export type ServiceCall = Call & ClientCall & KeyAuth;
 
-export interface ServiceOptions {
-  readonly verifyKey: VerifyKey;
+/** What this door takes of the core. */
+export interface ServicesOptions {
+  readonly feed: Feed;
+  readonly store: KeyStore;
   readonly verifier: Verifier;
+  readonly usage: Usage;
+  /** Verifies the key of a service, and the one that it asks about. */
+  readonly verifyKey: VerifyKey;
   readonly guards: Guards;
+  readonly recheck: Recheck;
+  /** Returns the secret of marks and cursors, and whose database it is. */
+  readonly signing: (use: 'client_id') => Signing;
+  /** The feed's clock, which also counts while the machine sleeps. */
+  readonly ageClock: Clock;
   readonly log: Log;
 }
 
-/** A route for services. */
 export interface ServiceRoute {
   readonly post: BodyHandler;
   readonly refuse: Refuse;
 }
 
-export interface ServiceRequest {
+interface ServiceRequest {
   readonly caller: ServiceCall;
   readonly form: URLSearchParams;
 }
-
-/** Resolves with the form and its caller, or a problem. Throws a StoreOutage if the caller's key can't be verified. */
-export type ServiceGuard = (context: RequestContext, body: Body) => Promise<Result<ServiceRequest, Problem>>;
 
 interface ServiceGuardMore {
   /** Logs each request of a good key; by default as for tools. */
@@ -61,18 +73,20 @@ interface ServiceGuardMore {
   readonly costOf?: (form: URLSearchParams) => number;
 }
 
-/** Creates the guard. */
+/**
+ * Creates the guard of a route. It resolves with the form and its caller, or a problem; it throws a StoreOutage if the
+ * caller's key can't be verified.
+ */
 export function serviceGuard(
-  options: ServiceOptions,
-  { logUse, costOf = () => 1 }: ServiceGuardMore = {},
-): ServiceGuard {
-  const { verifyKey, verifier, guards, log } = options;
+  { verifyKey, verifier, guards, log }: ServicesOptions,
+  { logUse, costOf = () => 1 }: ServiceGuardMore,
+) {
   const guard = sequence<Call & ClientCall, KeyAuth, object, object>(
     apiKeyGuard(verifyKey, log, verifier.revalidate, logUse),
     clientIdGuard(log),
     guards.scopes(SERVICE_SCOPE),
   );
-  return async (context, body) => {
+  return async (context: RequestContext, body: Body): Promise<Result<ServiceRequest, Problem>> => {
     if (!body.ok) return body;
     const form = formIn(body.value);
     const client = clientIn(form);
