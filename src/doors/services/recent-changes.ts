@@ -7,7 +7,7 @@ import type { ChangeMark, FeedPage } from '../../ground/change-feed.ts';
 import type { Feed } from '../../keys/feed.ts';
 import type { KeyStore } from '../../keys/store.ts';
 import { type Macs, markOf } from './marks.ts';
-import { type Change, type Older, readOlder, type Since } from './older-changes.ts';
+import type { ServicesOptions } from './service.ts';
 
 /** Changes kept: enough for a list of MARKS_MAX even though some keys change again and again. */
 const KEPT_MAX = 4000;
@@ -18,8 +18,22 @@ const MARKS_MAX = 1000;
 export const CURSOR_CHARS_MAX = 200;
 const CURSOR = /^(\d{1,16})\.([0-9a-f]{16})$/;
 
-/** What is in memory: all changes after `since`, oldest first. */
-interface Known extends Older {
+type Change = FeedPage['changes'][number];
+
+/** A change after which everything is known; without a mark, another with its number looks the same. */
+interface Since {
+  readonly seq: number;
+  readonly mark: ChangeMark | undefined;
+}
+
+/** All changes after `since`, oldest first. */
+interface ChangesSince {
+  readonly since: Since;
+  readonly changes: readonly Change[];
+}
+
+/** What is in memory. */
+interface Known extends ChangesSince {
   readonly databaseId: string;
   /** Whether older changes were already read from the store. */
   readonly isWhole: boolean;
@@ -30,16 +44,11 @@ interface Known extends Older {
  * `too_old`: no longer in the store either. `unknown`: ahead of this process, or of a database that was lost; a poll
  * decides. `unreadable`: no cursor.
  */
-export type CursorState =
+type CursorState =
   | { readonly is: 'known'; readonly changes: readonly Change[] }
   | { readonly is: 'older' | 'too_old' | 'unknown' | 'unreadable' };
 
 const NOTHING: CursorState = { is: 'known', changes: [] };
-
-export interface RecentChangesOptions {
-  readonly feed: Feed;
-  readonly store: KeyStore;
-}
 
 export class RecentChanges {
   readonly #feed: Feed;
@@ -50,7 +59,7 @@ export class RecentChanges {
   #current: { readonly macs: Macs; readonly change: Since; readonly cursor: string } | undefined;
   readonly #reading;
 
-  constructor({ feed, store }: RecentChangesOptions) {
+  constructor({ feed, store }: ServicesOptions) {
     this.#feed = feed;
     this.#reading = singleFlight(() => this.#readOlder(store));
     feed.subscribe({
@@ -69,7 +78,7 @@ export class RecentChanges {
     const seq = Number(digits);
     const { since, changes, isWhole } = this.#present;
     if (seq < since.seq) return { is: isWhole ? 'too_old' : 'older' };
-    const at = seq === since.seq ? -1 : indexOf(changes, seq);
+    const at = changes.findLastIndex((change) => change.seq === seq); // from the end: services lack few
     const named = seq === since.seq ? since : changes[at];
     if (named !== undefined && named.mark === undefined) return { is: 'too_old' }; // its row was deleted
     if (named?.mark === undefined || codeOf(macs, named.seq, named.mark) !== code) return { is: 'unknown' };
@@ -122,7 +131,7 @@ export class RecentChanges {
     return { databaseId, since: { seq, mark }, changes: [], isWhole: false };
   }
 
-  #add(changes: FeedPage['changes']): void {
+  #add(changes: readonly Change[]): void {
     if (this.#known === undefined) return;
     this.#known = trim({ ...this.#known, changes: [...this.#known.changes, ...changes] });
   }
@@ -130,7 +139,7 @@ export class RecentChanges {
   async #readOlder(store: KeyStore): Promise<void> {
     const { databaseId, since } = this.#present;
     const page = (seq: number) => store.changesAfter({ databaseId, seq, mark: null }, this.#feed.queryTimeoutMs);
-    const older = await readOlder(page, { databaseId, since, count: KEPT_MAX });
+    const older = await readOlder(page, databaseId, since);
     // Meanwhile the database may have been restored, or so much may have changed that this is too old.
     const now = this.#present;
     if (now.since !== since || older === null) return;
@@ -151,15 +160,33 @@ function trim(known: Known): Known {
 const isSameList = (a: readonly Change[], b: readonly Change[]): boolean =>
   a.length === b.length && a[0] === b[0] && a.at(-1) === b.at(-1);
 
-/** Returns the index of the change with this number, by binary search; -1: none. */
-function indexOf(changes: readonly Change[], seq: number): number {
-  let [low, high] = [0, changes.length - 1];
-  while (low <= high) {
-    const middle = (low + high) >> 1;
-    const found = changes[middle]?.seq ?? seq;
-    if (found === seq) return middle;
-    if (found < seq) low = middle + 1;
-    else high = middle - 1;
+// Changes older than those in memory, read page by page.
+
+/** Reads the page after a sequence number. Throws a StoreOutage. */
+type ReadPage = (seq: number) => Promise<FeedPage>;
+
+/** Returns up to KEPT_MAX changes up to and including `since`; null: the database has another history. */
+async function readOlder(readPage: ReadPage, databaseId: string, since: Since): Promise<ChangesSince | null> {
+  const from = Math.max(0, since.seq - KEPT_MAX);
+  const first = await readPage(from);
+  const pages = [first];
+  for (let last = lastOf(first); last !== undefined && last < since.seq; ) {
+    const page = await readPage(last);
+    pages.push(page);
+    last = lastOf(page);
   }
-  return -1;
+  if (pages.some((page) => page.databaseId !== databaseId)) return null;
+  const begin = beginOf(first, from);
+  const changes = pages.flatMap((page) => page.changes).filter(({ seq }) => seq > begin.seq && seq <= since.seq);
+  const joint = changes.at(-1);
+  // The newest row stays in the feed although it is no longer listed: then nothing older is known.
+  return joint?.seq === since.seq && joint.mark === since.mark ? { since: begin, changes } : { since, changes: [] };
+}
+
+const lastOf = ({ changes }: FeedPage): number | undefined => changes.at(-1)?.seq;
+
+/** Returns the change after which the page is complete. The beginning of the feed has no mark. */
+function beginOf({ prunedSeq, mark }: FeedPage, from: number): Since {
+  if (prunedSeq > from) return { seq: prunedSeq, mark: undefined };
+  return { seq: from, mark: mark ?? (from === 0 ? null : undefined) };
 }
