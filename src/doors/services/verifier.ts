@@ -202,8 +202,7 @@ interface Report {
 
 /** The server's answer. One that is `once` isn't cached, and admits only the check that asked. */
 type Answer =
-  | { readonly is: 'remembered'; readonly identity: Verified }
-  | { readonly is: 'once'; readonly identity: Verified }
+  | { readonly is: 'remembered' | 'once'; readonly identity: Verified }
   | { readonly is: 'refused'; readonly refused: Refused };
 
 /** Throws an Error for an empty id or key, and for a URL that can't be a server's. */
@@ -569,10 +568,10 @@ class KeyVerifier implements Verifier {
     }
   }
 
-  /** Drops what may have changed. */
+  /** Drops what may have changed, according to an answer (isAnswer). */
   #applyChanges(body: Body, asked: Moment): void {
     if (body.all === true) this.#forgetAll();
-    for (const mark of listOf(body.changed)) {
+    for (const mark of body.changed as readonly unknown[]) {
       for (const hash of [...(this.#byMark.get(String(mark)) ?? [])]) this.#forget(hash);
     }
     this.#isAway = false;
@@ -646,29 +645,6 @@ interface ServerResponse {
 
 const NO_RESPONSE: ServerResponse = { status: 0, retryAfterS: undefined, body: {} };
 
-/** Reports why the server can't be asked, each reason once while it lasts. */
-class Reasons {
-  readonly #metAtMs = new Map<string, number>();
-  readonly #onError: (error: Error) => void;
-
-  constructor(onError = (error: Error): void => console.warn(error.message)) {
-    this.#onError = onError;
-  }
-
-  warn(reason: string): void {
-    const atMs = performance.now();
-    const lastMs = this.#metAtMs.get(reason) ?? Number.NEGATIVE_INFINITY;
-    if (this.#metAtMs.size >= REASONS_MAX) this.#metAtMs.clear();
-    this.#metAtMs.set(reason, atMs);
-    if (atMs - lastMs < REASON_OVER_MS) return;
-    try {
-      this.#onError(new Error(`mcp-key-server/verifier: ${reason}`));
-    } catch {
-      // an error in the service's handler changes no decision
-    }
-  }
-}
-
 /** What to do about an error of the server. */
 const HINTS: Readonly<Record<string, string>> = {
   invalid_client: ': id or key is wrong, or the key has ended',
@@ -706,15 +682,17 @@ function baseUrlOf({ url, id, key }: VerifierOptions): string {
 /** The HTTP client of the server's API. */
 class Server {
   readonly #url: string;
-  readonly #reasons: Reasons;
+  readonly #onError: (error: Error) => void;
+  /** When each reason was last met. */
+  readonly #metAtMs = new Map<string, number>();
   readonly #authorization: string;
   readonly #resource: Readonly<Record<string, string>>;
   readonly #open = new Set<AbortController>();
 
   constructor(options: VerifierOptions) {
-    const { id, key, resource, onError } = options;
+    const { id, key, resource, onError = ({ message }) => console.warn(message) } = options;
     this.#url = baseUrlOf(options);
-    this.#reasons = new Reasons(onError);
+    this.#onError = onError;
     this.#authorization = `Basic ${btoa(`${encodeURIComponent(id)}:${encodeURIComponent(key)}`)}`;
     this.#resource = resource === undefined ? {} : { resource };
   }
@@ -766,8 +744,18 @@ class Server {
     for (const hangUp of this.#open) hangUp.abort();
   }
 
+  /** Reports why the server can't be asked, each reason once while it lasts. */
   warn(reason: string): undefined {
-    this.#reasons.warn(`${this.#url}: ${reason}`);
+    const atMs = performance.now();
+    const lastMs = this.#metAtMs.get(reason) ?? Number.NEGATIVE_INFINITY;
+    if (this.#metAtMs.size >= REASONS_MAX) this.#metAtMs.clear();
+    this.#metAtMs.set(reason, atMs);
+    if (atMs - lastMs < REASON_OVER_MS) return;
+    try {
+      this.#onError(new Error(`mcp-key-server/verifier: ${this.#url}: ${reason}`));
+    } catch {
+      // an error in the service's handler changes no decision
+    }
   }
 }
 
@@ -802,8 +790,6 @@ const isLease = (body: Body): body is Body & Lease =>
   Array.isArray(body.lease_uses) &&
   Array.isArray(body.marks) &&
   typeof body.tell === 'string';
-
-const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
 const textOf = (reports: readonly Report[]): string => reports.map(({ tell, units }) => `${tell}:${units}`).join(' ');
 
