@@ -135,12 +135,11 @@ function checkBearer({ payload }: ParsedToken): Finding {
   };
 }
 
-type RuleCheck = (rule: Rule, payload: JsonObject, defaults: readonly string[]) => Finding;
+type RuleCheck = (rule: Rule, payload: JsonObject, audiences: readonly string[]) => Finding;
 
 const RULE_CHECKS: readonly RuleCheck[] = [checkAudience, checkSubject, checkClaims];
 
-function checkAudience(rule: Rule, { aud }: JsonObject, defaults: readonly string[]): Finding {
-  const audiences = rule.audiences.length > 0 ? rule.audiences : defaults;
+function checkAudience(_rule: Rule, { aud }: JsonObject, audiences: readonly string[]): Finding {
   return {
     check: 'audience',
     refusal: hasAudience(aud, audiences) ? null : 'no rule',
@@ -176,13 +175,13 @@ function checkClaims({ claims }: Rule, payload: JsonObject): Finding {
   };
 }
 
-/** Checks the token against one rule. `defaults`: the audiences of a rule that names none. */
-export const fitOf = (rule: Rule, { payload }: ParsedToken, defaults: readonly string[]): readonly Finding[] =>
-  RULE_CHECKS.map((check) => check(rule, payload, defaults));
+/** Checks the token against one rule. `audiences`: those of the rule, by default this server's. */
+export const fitOf = (rule: Rule, { payload }: ParsedToken, audiences: readonly string[]): readonly Finding[] =>
+  RULE_CHECKS.map((check) => check(rule, payload, audiences));
 
 /** Returns whether a rule lets the token in, its key aside. */
-export const isFit = (rule: Rule, { payload }: ParsedToken, defaults: readonly string[]): boolean =>
-  RULE_CHECKS.every((check) => check(rule, payload, defaults).refusal === null);
+export const isFit = (rule: Rule, { payload }: ParsedToken, audiences: readonly string[]): boolean =>
+  RULE_CHECKS.every((check) => check(rule, payload, audiences).refusal === null);
 
 /** The most characters of a value that are shown. */
 const SHOWN_CHARS_MAX = 200;

@@ -3,7 +3,7 @@
 import type { Clock } from '../../ground/runtime.ts';
 import { issuerOutageIn } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
-import { createKeySets } from './key-sets.ts';
+import { createKeySets, type KeySets } from './key-sets.ts';
 import { canMeet } from './rule.ts';
 import type { RuleSettings } from './settings.ts';
 import type { StoredRule } from './store.ts';
@@ -45,7 +45,7 @@ export async function doubtsOf(
 
 const doubt = ({ id, keyId }: StoredRule, reason: string): Doubt => ({ rule: id, keyId, reason });
 
-async function outageOf(rules: readonly StoredRule[], keySets: ReturnType<typeof createKeySets>) {
+async function outageOf(rules: readonly StoredRule[], keySets: KeySets) {
   const [first] = rules;
   if (first === undefined) return null;
   try {

@@ -12,13 +12,13 @@ import type { Rules } from '../../keys/verify.ts';
 import { listIn } from '../../store/database.ts';
 import type { RuleLookup } from '../../store/key-reads.ts';
 import { scopesFrom } from '../../store/rows.ts';
-import type { CheckingOptions } from './checking.ts';
+import type { TokensOptions } from './tokens.ts';
 
 export type { StoredRule } from './store.ts';
 
 const HOLDS_RULES = 'SELECT EXISTS (SELECT 1 FROM rules) AS holds_rules';
 
-interface WarnOptions extends Pick<CheckingOptions, 'db' | 'config' | 'address' | 'log'> {
+interface WarnOptions extends Pick<TokensOptions, 'db' | 'config' | 'address' | 'log'> {
   readonly clock: Clock;
 }
 
@@ -40,10 +40,10 @@ export async function warnOfRules({ db, config, address, clock, log }: WarnOptio
 /** Loads what operators do with rules (commands/keys/rule.ts). */
 export const operatingRules = () => import('./operating.ts');
 
-export function openRules(core: CheckingOptions): Rules {
+export function openRules(core: TokensOptions): Rules {
   const { feed } = core;
   const lazily = atFirstUse('doors/rules', import.meta.url);
-  const tokens = lazily(async () => (await import('./checking.ts')).createChecking(core));
+  const tokens = lazily(async () => (await import('./tokens.ts')).createTokens(core));
   return {
     findRule: (token, caller) => chain(tokens(), ({ find }) => find(token, caller)),
     isOfRule: (token) =>

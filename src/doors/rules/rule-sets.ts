@@ -16,21 +16,15 @@ export interface RuleSet {
 /** The word by which the feed announces that rules have changed (db/0002_rules.sql). */
 const RULES_CHANGED = 'rules';
 
-export interface RuleSets {
-  /** Returns the rules that are kept; null: they have to be read. */
-  kept(): RuleSet | null;
-  get(): Awaitable<RuleSet>;
-}
-
-export interface RuleSetsOptions {
-  readonly store: Pick<RuleStore, 'list'>;
+interface RuleSetsOptions {
+  readonly store: RuleStore;
   readonly feed: Feed;
   readonly clock: Clock;
   /** Takes all rules once they are read. */
   readonly onRead: (rules: readonly StoredRule[]) => void;
 }
 
-export function createRuleSets({ store, feed, clock, onRead }: RuleSetsOptions): RuleSets {
+export function createRuleSets({ store, feed, clock, onRead }: RuleSetsOptions) {
   const reads = singleFlights<RuleSet>();
   let rules: RuleSet | null = null;
   let changes = 0; // a read that began before a change must not be kept after it
@@ -61,5 +55,9 @@ export function createRuleSets({ store, feed, clock, onRead }: RuleSetsOptions):
     return set;
   }
 
-  return { kept: () => rules, get: () => rules ?? reads.run('all', readRules) };
+  return {
+    /** Returns the rules that are kept; null: they have to be read. */
+    kept: (): RuleSet | null => rules,
+    get: (): Awaitable<RuleSet> => rules ?? reads.run('all', readRules),
+  };
 }

@@ -45,7 +45,7 @@ export function ruleSettings(
     key: { readonly resource: string | null } | null,
   ) => (audiences.length > 0 ? audiences : defaultAudiences(key?.resource ?? null));
 
-  return { users, defaultAudiences, audiencesOf, vainness };
+  return { users, audiencesOf, vainness };
 }
 
 const withSlash = (url: string): readonly string[] => [url, `${url}/`];

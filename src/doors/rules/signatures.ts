@@ -21,8 +21,6 @@ interface Waiter {
   refuse(): void;
 }
 
-export type Signatures = ReturnType<typeof createSignatures>;
-
 export function createSignatures(budgets: TokenBuckets) {
   const withinBudget = createQueues<Waiter>();
   const overBudget = createReservoir<Waiter>(WAITING_MAX);

@@ -3,20 +3,25 @@
 
 import * as errors from 'jose/errors';
 import { createLruCache } from '../../ground/cache.ts';
+import type { TokenBuckets } from '../../ground/limits/rates.ts';
 import type { Problem, TokenRefusal } from '../../ground/problem.ts';
 import { type Awaitable, err, ok, type Result } from '../../ground/result.ts';
 import type { Clock, Sha256 } from '../../ground/runtime.ts';
+import type { ServerAddress } from '../../ground/server-address.ts';
 import type { Caller, RuleOfToken } from '../../keys/actor.ts';
+import type { Feed } from '../../keys/feed.ts';
 import { tooMany } from '../../keys/unknown-keys.ts';
-import type { UserTokens } from '../../users/user-token.ts';
+import type { Database } from '../../store/database.ts';
+import type { UserJwtConfig } from '../../users/index.ts';
 import { IssuerOutage, issuerOutageIn, type JwtKeys, type VerificationKeys } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
 import { candidatesOf, EARLY_CHECKS, isFit, type ParsedToken, parseToken } from './checks.ts';
-import type { KeySets } from './key-sets.ts';
+import { createKeySets } from './key-sets.ts';
 import { fitsSubject } from './rule.ts';
-import type { RuleSet, RuleSets } from './rule-sets.ts';
-import { NoPlace, type Signatures } from './signatures.ts';
-import type { StoredRule } from './store.ts';
+import { createRuleSets, type RuleSet } from './rule-sets.ts';
+import { ruleSettings } from './settings.ts';
+import { createSignatures, NoPlace } from './signatures.ts';
+import { createRuleStore, type StoredRule } from './store.ts';
 
 const REMEMBERED_MS = 5 * 60_000; // as long as a user's verdict (users/verifier.ts)
 const REMEMBERED_MAX = 10_000; // about 3 MB
@@ -30,25 +35,29 @@ interface Remembered {
   readonly untilMs: number;
 }
 
-/** Counts what became of a token. */
-export type CountToken = (result: 'memory' | 'verified' | 'refused' | 'unavailable') => void;
-
 export interface TokensOptions {
-  readonly ruleSets: RuleSets;
-  readonly keySets: KeySets;
-  readonly users: UserTokens;
-  /** Returns the audiences of a rule that names none, by the server that its key is good for. */
-  readonly defaultAudiences: (resource: string | null) => readonly string[];
-  readonly signatures: Signatures;
-  readonly clock: Clock;
+  readonly db: Database;
+  readonly config: UserJwtConfig;
+  readonly address: Pick<ServerAddress, 'origins' | 'path'>;
+  readonly feed: Feed;
+  /** The budgets of unknown keys. */
+  readonly lookupBudgets: TokenBuckets;
+  /** A clock that also counts while the machine sleeps. */
+  readonly ageClock: Clock;
   readonly sha256: Sha256;
   readonly log: Log;
-  readonly count: CountToken;
+  /** Counts what became of a token. */
+  readonly watch: { token(result: 'memory' | 'verified' | 'refused' | 'unavailable'): void };
 }
 
 export function createTokens(options: TokensOptions) {
-  const { ruleSets, keySets, users, defaultAudiences, signatures, clock, sha256, log, count } = options;
+  const { db, config, address, feed, lookupBudgets, ageClock: clock, sha256, log, watch } = options;
+  const keySets = createKeySets({ clock, log });
+  const ruleSets = createRuleSets({ store: createRuleStore(db), feed, clock, onRead: keySets.keepOnly });
+  const { users, audiencesOf } = ruleSettings(config, address);
+  const signatures = createSignatures(lookupBudgets);
   const remembered = createLruCache<Remembered>({ entries: REMEMBERED_MAX });
+
   function recall(tokenHash: string): RuleOfToken | null {
     const known = remembered.get(tokenHash);
     if (known === undefined) return null;
@@ -68,7 +77,7 @@ export function createTokens(options: TokensOptions) {
     const candidates = parsed && candidatesOf(parsed, set.byIssuer, users);
     if (parsed === null || candidates === null) return ok(null);
     const checked = await checkOf(token, parsed, candidates, caller);
-    count(checked.ok ? 'verified' : checked.error.code === 'invalid_api_key' ? 'refused' : 'unavailable');
+    watch.token(checked.ok ? 'verified' : checked.error.code === 'invalid_api_key' ? 'refused' : 'unavailable');
     if (!checked.ok) return checked;
     const { rule, source, keys } = checked.value;
     remembered.set(tokenHash, { rule, rules: set, source, keys, untilMs: clock.monotonicMs() + REMEMBERED_MS });
@@ -85,7 +94,7 @@ export function createTokens(options: TokensOptions) {
     const signed = await signatures.verify(token, source, caller).catch(outage);
     if (!signed.ok) return err(problemOf(signed.error, issuer, caller));
     const ofSubject = candidates.filter((rule) => fitsSubject(rule.subject, subject)); // few of a thousand
-    const fitting = ofSubject.filter((rule) => isFit(rule, parsed, defaultAudiences(rule.resource)));
+    const fitting = ofSubject.filter((rule) => isFit(rule, parsed, audiencesOf(rule, rule)));
     const [rule] = fitting;
     if (rule === undefined) return refused('no rule', { issuer, subject, rules: candidates.length });
     if (fitting.length > 1) return refused('several rules', { issuer, subject, rules: fitting.map(({ id }) => id) });
@@ -113,7 +122,7 @@ export function createTokens(options: TokensOptions) {
       const tokenHash = sha256(token, 'base64url');
       const known = recall(tokenHash);
       if (known === null) return check(token, tokenHash, caller);
-      count('memory');
+      watch.token('memory');
       return ok(known);
     },
   };
