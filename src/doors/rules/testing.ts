@@ -49,6 +49,15 @@ export interface TestingOptions {
   readonly log: Log;
 }
 
+/** Returns a check that was made. `help`: what to do if it fails. */
+const checked = (check: string, isGood: boolean, found: string, expected: string, help: string): TestedCheck => ({
+  check,
+  verdict: isGood ? 'ok' : 'no',
+  found,
+  expected,
+  help: isGood ? '' : help,
+});
+
 const shownFinding = ({ check, refusal, words }: Finding, rule?: string): TestedCheck => ({
   check,
   ...(rule !== undefined && { rule }),
@@ -116,77 +125,46 @@ function unchecked(found: string, nowMs: number): readonly TestedCheck[] {
   return expected.map(([check, expected]) => notChecked(check, found, expected));
 }
 
-const WELL_FORMED: TestedCheck = {
-  check: 'form',
-  verdict: 'ok',
-  found: 'a JWT in compact form',
-  expected: 'a JWT in compact form of at most 16,384 characters, in which no member stands twice',
-  help: '',
-};
-
-const MALFORMED: TestedCheck = {
-  ...WELL_FORMED,
-  verdict: 'no',
-  found: 'something else',
-  help: 'Give the token alone, as the platform made it',
-};
+const FORM = 'a JWT in compact form of at most 16,384 characters, in which no member stands twice';
+const WELL_FORMED = checked('form', true, 'a JWT in compact form', FORM, '');
+const MALFORMED = checked('form', false, 'something else', FORM, 'Give the token alone, as the platform made it');
 
 function issuerCheck({ payload }: ParsedToken, rules: readonly StoredRule[]): TestedCheck {
-  return {
-    check: 'issuer',
-    verdict: rules.length > 0 ? 'ok' : 'no',
-    found: `iss ${JSON.stringify(payload.iss) ?? 'absent'}`,
-    expected: EXPECTED.issuer,
-    help: rules.length > 0 ? '' : 'Add a rule of this issuer: keys rule add',
-  };
+  const found = `iss ${JSON.stringify(payload.iss) ?? 'absent'}`;
+  return checked('issuer', rules.length > 0, found, EXPECTED.issuer, 'Add a rule of this issuer: keys rule add');
 }
 
 async function signatureOf(text: string, rules: readonly StoredRule[], { clock, log }: TestingOptions) {
-  const check = { check: 'signature', expected: EXPECTED.signature };
-  const unknown = (found: string, help: string) => notChecked(check.check, found, check.expected, help);
+  const unknown = (found: string, help: string) => notChecked('signature', found, EXPECTED.signature, help);
   const [first] = rules;
   if (first === undefined) return unknown('no key set', 'No rule names the issuer, so its keys are not known');
   try {
     const keys = createKeySets({ clock, log }).of(first);
     const signed = await verifySigned(keys, text, (key) => verifyBy(text, key));
-    if (signed.ok) return { ...check, verdict: 'ok' as const, found: check.expected, help: '' };
+    if (signed.ok) return checked('signature', true, EXPECTED.signature, EXPECTED.signature, '');
     const isUnknown = signed.error instanceof errors.JWKSNoMatchingKey;
     const found = isUnknown ? 'a kid or alg that no key of the set has' : 'a signature by another key';
-    return { ...check, verdict: 'no' as const, found, help: 'Give the key set that the issuer signs with: --jwks' };
+    const help = 'Give the key set that the issuer signs with: --jwks';
+    return checked('signature', false, found, EXPECTED.signature, help);
   } catch (error) {
     return unknown(issuerOutageIn(error).reason, 'Let this machine reach the issuer, or give its key set: --jwks');
   }
 }
 
 function ruleCheck(fitting: readonly string[]): TestedCheck {
-  return {
-    check: 'rule',
-    verdict: fitting.length === 1 ? 'ok' : 'no',
-    found: fitting.length === 0 ? 'none that fits' : fitting.join(', '),
-    expected: EXPECTED.rule,
-    help:
-      fitting.length === 1
-        ? ''
-        : fitting.length === 0
-          ? 'Add a rule, if this workload may act as a key: keys rule add'
-          : 'Remove all but one of these rules: keys rule remove',
-  };
+  if (fitting.length === 0) {
+    const help = 'Add a rule, if this workload may act as a key: keys rule add';
+    return checked('rule', false, 'none that fits', EXPECTED.rule, help);
+  }
+  const help = 'Remove all but one of these rules: keys rule remove';
+  return checked('rule', fitting.length === 1, fitting.join(', '), EXPECTED.rule, help);
 }
 
 function keyCheck({ refused, resource }: StoredRule, { audience, resource: asked }: TestingOptions): TestedCheck {
   const isMeant = audience.admits(resource, asked === null ? {} : { resources: [asked] });
-  const isFit = refused === null && isMeant;
-  return {
-    check: 'key',
-    verdict: isFit ? 'ok' : 'no',
-    found: refused ?? (isMeant ? 'a key in force' : `a key for ${resource} alone`),
-    expected: EXPECTED.key,
-    help: isFit
-      ? ''
-      : refused === null
-        ? 'Name that server by --resource, or bind the key to it'
-        : 'Give the rule another key',
-  };
+  const found = refused ?? (isMeant ? 'a key in force' : `a key for ${resource} alone`);
+  const help = refused === null ? 'Name that server by --resource, or bind the key to it' : 'Give the rule another key';
+  return checked('key', refused === null && isMeant, found, EXPECTED.key, help);
 }
 
 function shownKey({ keyId, scopes }: StoredRule, key: ShownKeyOfRule, { payload }: ParsedToken) {
