@@ -67,13 +67,8 @@ export async function addRule(request: RuleRequest, options: AddingOptions): Pro
     settings.vainness(asked, key?.resource ?? null) ??
     (await issuerFault(request, rules, options));
   if (refusal !== null) return err(refusal);
-  const rule = {
-    ...asked,
-    id: mintId(random),
-    hash: hashKey(sha256, random(SECRET_BYTES).toHex()),
-    createdAtMs: nowMs,
-  };
-  if (await store.add(rule, keySet, origin)) return added(rule.id);
+  const rule = { ...asked, id: mintId(random), hash: hashKey(sha256, random(SECRET_BYTES).toHex()) };
+  if (await store.add(rule, nowMs, keySet, origin)) return added(rule.id);
   // Somebody else may have added the same rule, or another, since the rules were read.
   const then = await store.list(nowMs);
   const other = then.find((one) => isSame(one, asked));

@@ -18,7 +18,7 @@ export interface Doubt {
 export const vainRules = (rules: readonly StoredRule[], settings: RuleSettings): readonly Doubt[] =>
   rules.flatMap((rule) => {
     const reason = settings.vainness(rule, rule.resource);
-    return reason === null ? [] : [{ rule: rule.id, keyId: rule.keyId, reason }];
+    return reason === null ? [] : [doubt(rule, reason)];
   });
 
 /** Returns all doubts. It asks each issuer for its key set. */

@@ -30,10 +30,6 @@ export interface StoredRule extends Rule, KeyOfRule {
   readonly keySet: KeySetSource;
 }
 
-export interface NewRule extends Rule {
-  readonly createdAtMs: number;
-}
-
 const COLUMNS = 'id, key_id, hash, issuer, subject, audiences, claims, scopes';
 
 const KEY_COLUMNS = `k.user_id, k.resource, CASE
@@ -104,8 +100,8 @@ export function createRuleStore(db: Database) {
      * Adds a rule if its key is in force, no token could fit another rule beside it, and there is room: the inserting
      * statement itself checks all of that. Returns whether it was added. `keySet`: undefined leaves the issuer's as it is.
      */
-    async add(rule: NewRule, keySet: KeySetSource | undefined, origin: Origin): Promise<boolean> {
-      const { id, keyId, hash, issuer, subject, audiences, claims, scopes, createdAtMs } = rule;
+    async add(rule: Rule, createdAtMs: number, keySet: KeySetSource | undefined, origin: Origin): Promise<boolean> {
+      const { id, keyId, hash, issuer, subject, audiences, claims, scopes } = rule;
       const listed = [audiences, claims].map((list) => JSON.stringify(list));
       const args = [id, keyId, hash, issuer, subject, ...listed, scopes && JSON.stringify(scopes)];
       await db.writeAll([
