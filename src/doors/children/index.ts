@@ -1,7 +1,7 @@
 // Children: keys that keys make for their agents (src/keys/README.md, Children). A door: the server works without it. It
 // has a table of derived keys, and the grant type of /token that makes them, which is loaded at its first use.
 
-import type { GrantTypes, Redeem } from '../../api/token.ts';
+import type { Redeem } from '../../api/token.ts';
 import { atFirstUse } from '../../ground/first-use.ts';
 import type { DerivedStore } from '../../store/open.ts';
 import type { Delegate, DelegateOptions } from './exchange.ts';
@@ -13,15 +13,7 @@ export const childrenStore: DerivedStore = { lookup: CHILD_LOOKUP, create: creat
 /** The grant type of RFC 8693. */
 const EXCHANGE_GRANT = 'urn:ietf:params:oauth:grant-type:token-exchange';
 
-export type { Delegate } from './exchange.ts';
-
-export interface Children {
-  /** The grant types of /token by which a key makes a child. */
-  readonly grantTypes: GrantTypes;
-  readonly delegate: Delegate;
-}
-
-export function openChildren(core: DelegateOptions): Children {
+export function openChildren(core: DelegateOptions) {
   const lazily = atFirstUse('doors/children', import.meta.url);
   const load = lazily(async () => {
     const { createDelegate, createExchangeGrant } = await import('./exchange.ts');
@@ -29,8 +21,10 @@ export function openChildren(core: DelegateOptions): Children {
     return { delegate, exchange: createExchangeGrant(delegate) };
   });
   const exchange: Redeem = async (form, caller) => (await load()).exchange(form, caller);
+  const delegate: Delegate = async (...asked) => (await load()).delegate(...asked);
   return {
+    /** The grant types of /token by which a key makes a child. */
     grantTypes: new Map([[EXCHANGE_GRANT, exchange]]),
-    delegate: async (...asked) => (await load()).delegate(...asked),
+    delegate,
   };
 }
