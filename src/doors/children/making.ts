@@ -47,9 +47,6 @@ export interface MakeChildOptions {
   readonly config: { readonly keyPrefix: string; readonly production: boolean };
 }
 
-/** The most living children. Beyond it, no more are made until one ends. */
-const CHILDREN_MAX = { ofParent: LIMITS.children.each, ofOwner: LIMITS.childrenOfOwner.each };
-
 /** Creates the function that makes a child for whoever presents its parent's secret. */
 export function createMakeChild(options: MakeChildOptions) {
   const { db, verifier, audience, ageClock: clock, random, sha256, log, originOf, config } = options;
@@ -120,7 +117,7 @@ export function createMakeChild(options: MakeChildOptions) {
       endedAtMs: null,
     };
     const by = rule === null ? {} : { workload: { rule: rule.id, ...rule.workload } };
-    const made = await childStore.insertChild(record, CHILDREN_MAX, { ...originOf('exchange', caller), ...by });
+    const made = await childStore.insertChild(record, { ...originOf('exchange', caller), ...by });
     if (made !== 'made') ownersBudget.give(owner);
     if (made === 'ended')
       return refused('invalid_grant', `the key ended meanwhile, or lost the scope ${DELEGATE}`, about);

@@ -1,5 +1,6 @@
 // Stores children (db/README.md, children), and finds them where keys are found. Every write is idempotent.
 
+import { LIMITS } from '../../ground/limits/index.ts';
 import type { Origin } from '../../keys/actor.ts';
 import type { ChildName, ChildRecord, DerivedKeys, EndedChild, ListPlace } from '../../keys/store.ts';
 import { type Database, listIn, type Row, type Value } from '../../store/database.ts';
@@ -9,10 +10,8 @@ import { hasRule, hasSecret, rowBy, scopesFrom } from '../../store/rows.ts';
 import { DELEGATE, keyUnder, scopesUnder } from './child.ts';
 
 /** The most living children that there may be. */
-export interface ChildrenMax {
-  readonly ofParent: number;
-  readonly ofOwner: number;
-}
+const OF_PARENT_MAX = LIMITS.children.each;
+const OF_OWNER_MAX = LIMITS.childrenOfOwner.each;
 
 /** A maximum of living children is reached, the parent's or its owner's. `freeAtMs`: when the first of them ends. */
 export interface Full {
@@ -20,12 +19,12 @@ export interface Full {
   readonly freeAtMs: number;
 }
 
-/** `ended`: the parent's secret isn't accepted, or may have no children. */
-export type Delegated = 'made' | 'ended' | Full;
-
 export interface ChildStore extends DerivedKeys {
-  /** Adds a child if the parent's secret is accepted then; the inserting statement itself checks that and the limits. */
-  insertChild(child: ChildRecord, max: ChildrenMax, origin: Origin): Promise<Delegated>;
+  /**
+   * Adds a child if the parent's secret is accepted then; the inserting statement itself checks that and the limits.
+   * `ended`: the secret isn't accepted, or may have no children.
+   */
+  insertChild(child: ChildRecord, origin: Origin): Promise<'made' | 'ended' | Full>;
 }
 
 const FIELDS =
@@ -71,13 +70,14 @@ const ofParent = (arg: string) => `c.parent_id = ${arg}`;
 const ofOwner = (arg: string) => `c.owner = ${arg}`;
 
 /** Returns the condition that fewer than `max` are living. Counts exactly only if there may be too many. */
-const hasRoom = (of: string, nowMs: string, max: string) =>
+const hasRoom = (of: string, nowMs: string, max: number) =>
   `((SELECT count(*) FROM children c WHERE ${of} AND ${lasts(nowMs)}) < ${max} OR (SELECT count(*) ${living(nowMs, of)}) < ${max})`;
 
 const INSERT = `INSERT INTO children (id, owner, key_hash, parent_id, parent_hash, name, scopes, resource, created_at_ms,
 expires_at_ms, changed_by) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM api_keys k
 WHERE k.row = ${rowBy('?5')} AND k.id = ?4 AND ${isParent('?5', '?9')}
-AND ${hasRoom(ofParent('?4'), '?9', '?12')} AND ${hasRoom(ofOwner('?2'), '?9', '?13')} ON CONFLICT DO NOTHING`;
+AND ${hasRoom(ofParent('?4'), '?9', OF_PARENT_MAX)}
+AND ${hasRoom(ofOwner('?2'), '?9', OF_OWNER_MAX)} ON CONFLICT DO NOTHING`;
 
 const IS_THERE = 'SELECT 1 FROM children WHERE id = ?1 AND key_hash = ?2';
 
@@ -102,16 +102,16 @@ const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_SAFE_INTEGER, row: Numbe
 
 export function createChildStore(db: Database): ChildStore {
   /** Returns which maximum is reached; null: there is room now. */
-  async function fullOf({ userId, parentId, createdAtMs }: ChildRecord, max: ChildrenMax): Promise<Full | null> {
+  async function fullOf({ userId, parentId, createdAtMs }: ChildRecord): Promise<Full | null> {
     const rows = await db.read({ sql: ROOM, args: [parentId, userId, createdAtMs], fairnessKey: userId });
-    const full = rows.filter(({ parent, living }) => Number(living) >= (parent === 1 ? max.ofParent : max.ofOwner));
+    const full = rows.filter(({ parent, living }) => Number(living) >= (parent === 1 ? OF_PARENT_MAX : OF_OWNER_MAX));
     if (full.length === 0) return null;
     const of = full.some(({ parent }) => parent === 1) ? 'key' : 'owner';
     return { of, freeAtMs: Math.max(...full.map((row) => Number(row.first_ends_at_ms))) };
   }
 
   return {
-    async insertChild(child, max, origin) {
+    async insertChild(child, origin) {
       const { id, userId, keyHash, parentId, parentHash, name, scopes, resource, createdAtMs, expiresAtMs } = child;
       const isMade = await hasChanged(
         db,
@@ -119,13 +119,13 @@ export function createChildStore(db: Database): ChildStore {
           sql: INSERT,
           args: [
             ...[id, userId, keyHash, parentId, parentHash, name, JSON.stringify(scopes), resource],
-            ...[createdAtMs, expiresAtMs, JSON.stringify(origin), max.ofParent, max.ofOwner],
+            ...[createdAtMs, expiresAtMs, JSON.stringify(origin)],
           ],
           fairnessKey: userId,
         },
         { sql: IS_THERE, args: [id, keyHash], fairnessKey: userId },
       );
-      return isMade ? 'made' : ((await fullOf(child, max)) ?? 'ended');
+      return isMade ? 'made' : ((await fullOf(child)) ?? 'ended');
     },
 
     async listChildren(parentId, owner, nowMs, after) {
