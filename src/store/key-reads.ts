@@ -138,8 +138,8 @@ async function eventsIn(primary: Database, query: EventQuery, order: 'ASC' | 'DE
   return found.sort((a, b) => sign * (a.seq - b.seq)).slice(0, limit);
 }
 
-/** Greater than any integer of a row, even beyond 2^53. */
-const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_VALUE, row: Number.MAX_VALUE };
+/** The position before the first row of a list: greater than any integer of a row, even beyond 2^53. */
+export const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_VALUE, row: Number.MAX_VALUE };
 
 const HASHES = 'SELECT id, key_hash FROM api_keys WHERE id IN (SELECT value FROM json_each(?1))';
 

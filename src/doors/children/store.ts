@@ -2,10 +2,10 @@
 
 import { LIMITS } from '../../ground/limits/index.ts';
 import type { Origin } from '../../keys/actor.ts';
-import type { ChildName, ChildRecord, DerivedKeys, EndedChild, ListPlace } from '../../keys/store.ts';
+import type { ChildName, ChildRecord, DerivedKeys, EndedChild } from '../../keys/store.ts';
 import { type Database, listIn, type Row, type Value } from '../../store/database.ts';
 import { hasChanged } from '../../store/key-changes.ts';
-import type { DerivedLookup } from '../../store/key-reads.ts';
+import { BEFORE_ALL, type DerivedLookup } from '../../store/key-reads.ts';
 import { hasRule, hasSecret, rowBy, scopesFrom } from '../../store/rows.ts';
 import { DELEGATE, keyUnder, scopesUnder } from './child.ts';
 
@@ -96,9 +96,6 @@ ${living('?2', 'c.parent_id IN (SELECT value FROM json_each(?1))')} GROUP BY c.p
 const OWNER = 'coalesce((SELECT user_id FROM api_keys WHERE id = c.parent_id), c.owner)';
 
 const ENDED = 'id, parent_id, owner, key_hash';
-
-/** The position before the first row of a list. */
-const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_SAFE_INTEGER, row: Number.MAX_SAFE_INTEGER };
 
 export function createChildStore(db: Database): ChildStore {
   /** Returns which maximum is reached; null: there is room now. */
