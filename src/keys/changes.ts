@@ -84,25 +84,17 @@ export function createChanges(options: ChangesOptions) {
     return ok(undefined);
   }
 
+  /** Ends a key, or a child. */
+  const end = (event: InfoEvent, how: 'deactivate' | 'remove', actor: Actor, keyId: string) =>
+    mutate(event, actor, keyId, async (origin) => {
+      return (await store[how](actor.userId, keyId, origin)) ?? (await endChild(actor, keyId, origin));
+    });
+
   return {
     /** Succeeds without a change if the key doesn't exist or isn't the actor's, so nobody learns which ids exist. */
-    revoke: (actor: Actor, keyId: string) =>
-      mutate(
-        'API key revoked',
-        actor,
-        keyId,
-        async (origin) =>
-          (await store.deactivate(actor.userId, keyId, origin)) ?? (await endChild(actor, keyId, origin)),
-      ),
-
+    revoke: (actor: Actor, keyId: string) => end('API key revoked', 'deactivate', actor, keyId),
     /** Revokes a key like `revoke`, and removes its record. */
-    delete: (actor: Actor, keyId: string) =>
-      mutate(
-        'API key deleted',
-        actor,
-        keyId,
-        async (origin) => (await store.remove(actor.userId, keyId, origin)) ?? (await endChild(actor, keyId, origin)),
-      ),
+    delete: (actor: Actor, keyId: string) => end('API key deleted', 'remove', actor, keyId),
 
     /** Changes the given fields that are not empty, within what the actor may grant. No tool offers it. */
     async update(
@@ -140,9 +132,10 @@ export function createRevokeSecrets(
   unknownKeys: UnknownKeys, // reads from the primary: a replica may still accept a key that has ended
   { store, derived, feed, clock, sha256, log, originOf }: RevokeSecretsOptions,
 ) {
-  async function endKeys(keys: readonly PresentedKey[], hashes: readonly string[], caller: Caller): Promise<void> {
+  async function endKeys(keys: readonly PresentedKey[], caller: Caller): Promise<void> {
     const [first] = keys;
     if (first === undefined) return;
+    const hashes = keys.map(({ presentedHash }) => presentedHash);
     await store.revokeByHashes(hashes, clock.nowMs(), originOf('possession', caller), first.userId);
     await feed.refresh();
     for (const { id: keyId, userId, keyHash, presented } of keys) {
@@ -190,11 +183,7 @@ export function createRevokeSecrets(
       if (record.parent !== null && !isForeign) children.push(record.keyHash);
       else if (record.parent === null && isEndable(record, isForeign, nowMs)) keys.push(record);
     }
-    await endKeys(
-      keys,
-      keys.map(({ presentedHash }) => presentedHash),
-      caller,
-    );
+    await endKeys(keys, caller);
     await endChildren(children, caller);
     return ok(undefined);
   };
