@@ -46,8 +46,6 @@ export interface FeedOptions {
 /** What polls have proved of memory: nothing before the first, nor after an own change that none has seen. */
 type Proof = { readonly is: 'none' } | { readonly is: 'polled'; readonly beganMs: number };
 
-export const createFeed = (options: FeedOptions): Feed => new Feed(options);
-
 export class Feed {
   /** How old what is known may be when it is acted on. */
   readonly boundMs: number;

@@ -9,7 +9,7 @@ import type { Log } from '../watch/log.ts';
 import { createPersonBudget, type OriginOf } from './actor.ts';
 import type { Audience } from './audience.ts';
 import { createChanges, createRevokeSecrets } from './changes.ts';
-import { createFeed, type Feed } from './feed.ts';
+import { Feed } from './feed.ts';
 import { createGranted, type KeyCeilings } from './grants.ts';
 import { createLists } from './listing.ts';
 import { createMinting } from './minting.ts';
@@ -59,7 +59,7 @@ export function createKeyDomain(options: {
 }) {
   const { store, planStore, clock, log, openRules } = options;
   const usage = createUsage(options);
-  const feed = createFeed(options);
+  const feed = new Feed(options);
   const lookupBudgets = createLookupBudgets(clock);
   const readKeys = createReadKeys(store, feed, usage);
   const rules = openRules?.({ feed, lookupBudgets });

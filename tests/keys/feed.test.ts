@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { FeedPage } from '../../src/ground/change-feed.ts';
 import { StoreOutage } from '../../src/ground/result.ts';
 import { countingSleep } from '../../src/ground/runtime.ts';
-import { createFeed } from '../../src/keys/feed.ts';
+import { Feed } from '../../src/keys/feed.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
 import { type Clock, createLog } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
@@ -28,7 +28,7 @@ describe('memory is current', () => {
   function feedOver(changesAfter: () => Promise<FeedPage>, clock: Clock = testClock()) {
     const log = createLog({ level: 'error', clock, write: async () => {} });
     const store = { changesAfter } as unknown as KeyStore;
-    const feed = createFeed({ store, clock, log, lagMaxMs: 1000 });
+    const feed = new Feed({ store, clock, log, lagMaxMs: 1000 });
     return Object.assign(feed, { [Symbol.dispose]: feed.stop });
   }
 
