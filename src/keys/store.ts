@@ -11,8 +11,8 @@ export interface NextSecret {
   readonly hash: string;
   /** How long the secret in force lasts after this one's first use. With 0, every other secret ends now. */
   readonly overlapMs: number;
-  /** The key's new expiry, for both secrets; null or left out: unchanged. */
-  readonly expiresAtMs?: number | null;
+  /** The key's new expiry, for both secrets; null: unchanged. */
+  readonly expiresAtMs: number | null;
 }
 
 /** A key's position in its owner's list: newest first; of equal age, the one inserted later first. Never changes. */
@@ -158,7 +158,7 @@ export interface KeyChanges {
   /** Changes the given fields of an active key, without adding scopes or a later end. Null: refused, or no difference. */
   narrow(userId: string, keyId: string, edit: OwnEdit, nowMs: number, origin: Origin): Promise<Changed | null>;
   /** Ends secrets: the one in force with its key, a next or previous one alone. Ignores unknown and ended ones. */
-  revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin, fairnessKey?: string): Promise<void>;
+  revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin, fairnessKey: string): Promise<void>;
   /** Gives a key its next secret. False: the record has changed, or can't be rotated any more at `nowMs`. */
   rotate(record: ApiKeyRecord, next: NextSecret, nowMs: number, origin: Origin): Promise<boolean>;
   /** Puts a next secret in force; the overlap starts at `usedAtMs`. Null: it isn't the next one any more. */

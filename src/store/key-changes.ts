@@ -3,7 +3,7 @@
 import { type Origin, personOf } from '../keys/actor.ts';
 import { type ApiKeyRecord, fingerprintOf } from '../keys/record.ts';
 import type { Changed, KeyChanges } from '../keys/store.ts';
-import type { Database, Statement } from './database.ts';
+import type { Database, Statement, Value } from './database.ts';
 import { COLUMNS, columnsOf, compared, hasSecret, rowBy, scopesJson } from './rows.ts';
 
 // A timed-out INSERT may still run after its retry succeeded, even after the key was deleted: then `changes` has it.
@@ -45,17 +45,17 @@ WHERE id = ?1 AND user_id = ?2 AND active = 1 RETURNING key_hash`;
 // A trigger deletes the row, because a DELETE could not say who makes it.
 const REMOVE = 'UPDATE api_keys SET deleting = 1, changed_by = ?3 WHERE id = ?1 AND user_id = ?2 RETURNING key_hash';
 
-const UPDATE = `UPDATE api_keys SET name = coalesce(?3, name), scopes = coalesce(?4, scopes), changed_by = ?5
-WHERE id = ?1 AND user_id = ?2 AND (name, ${compared('scopes')}) IS NOT (coalesce(?3, name), ${compared('scopes', 'coalesce(?4, scopes)')}) RETURNING key_hash`;
+const UPDATE = `UPDATE api_keys SET name = coalesce(?4, name), scopes = coalesce(?5, scopes), changed_by = ?3
+WHERE id = ?1 AND user_id = ?2 AND (name, ${compared('scopes')}) IS NOT (coalesce(?4, name), ${compared('scopes', 'coalesce(?5, scopes)')}) RETURNING key_hash`;
 
 // The current row decides what may change, so scopes that an admin removes meanwhile stay removed.
-const NARROW = `UPDATE api_keys SET name = coalesce(?3, name), scopes = coalesce(?4, scopes),
-expires_at_ms = coalesce(?5, expires_at_ms), changed_by = ?6
+const NARROW = `UPDATE api_keys SET name = coalesce(?4, name), scopes = coalesce(?5, scopes),
+expires_at_ms = coalesce(?6, expires_at_ms), changed_by = ?3
 WHERE id = ?1 AND user_id = ?2 AND active = 1 AND (expires_at_ms IS NULL OR expires_at_ms >= ?7)
 AND (name, ${compared('scopes')}, expires_at_ms)
-  IS NOT (coalesce(?3, name), ${compared('scopes', 'coalesce(?4, scopes)')}, coalesce(?5, expires_at_ms))
-AND (?5 IS NULL OR expires_at_ms IS NULL OR expires_at_ms >= ?5)
-AND NOT EXISTS (SELECT 1 FROM json_each(coalesce(?4, '[]')) w
+  IS NOT (coalesce(?4, name), ${compared('scopes', 'coalesce(?5, scopes)')}, coalesce(?6, expires_at_ms))
+AND (?6 IS NULL OR expires_at_ms IS NULL OR expires_at_ms >= ?6)
+AND NOT EXISTS (SELECT 1 FROM json_each(coalesce(?5, '[]')) w
   WHERE w.value NOT IN (SELECT value FROM json_each(api_keys.scopes))) RETURNING key_hash`;
 
 // A rotation only changes what it has read: a late duplicate, or one that another preceded, does nothing.
@@ -101,8 +101,13 @@ export async function hasChanged(db: Database, write: Statement, left: Statement
 }
 
 export function keyChanges(db: Database, ownerKeys: number): KeyChanges {
-  const change = (sql: string, fairnessKey: string, args: NonNullable<Statement['args']>) =>
-    changeKey(db, { sql, args, fairnessKey });
+  /** Changes a key of an owner. `given`: the arguments from ?4 on. */
+  const changeOwn = (sql: string, userId: string, keyId: string, origin: Origin, ...given: readonly Value[]) =>
+    changeKey(db, {
+      sql,
+      args: [keyId, userId, JSON.stringify(origin), ...given],
+      fairnessKey: fairnessKeyOf(userId, origin),
+    });
 
   return {
     async insert(record, origin) {
@@ -115,26 +120,15 @@ export function keyChanges(db: Database, ownerKeys: number): KeyChanges {
       return isThere ? 'created' : 'limit_reached';
     },
 
-    deactivate: (userId, keyId, origin) =>
-      change(DEACTIVATE, fairnessKeyOf(userId, origin), [keyId, userId, JSON.stringify(origin)]),
+    deactivate: (userId, keyId, origin) => changeOwn(DEACTIVATE, userId, keyId, origin),
+    remove: (userId, keyId, origin) => changeOwn(REMOVE, userId, keyId, origin),
 
-    remove: (userId, keyId, origin) =>
-      change(REMOVE, fairnessKeyOf(userId, origin), [keyId, userId, JSON.stringify(origin)]),
-
-    update(userId, keyId, { name, scopes }, origin) {
-      const given = scopes === undefined ? null : scopesJson(scopes);
-      return change(UPDATE, fairnessKeyOf(userId, origin), [
-        keyId,
-        userId,
-        name ?? null,
-        given,
-        JSON.stringify(origin),
-      ]);
-    },
+    update: (userId, keyId, { name, scopes }, origin) =>
+      changeOwn(UPDATE, userId, keyId, origin, name ?? null, scopes ? scopesJson(scopes) : null),
 
     narrow(userId, keyId, { name, scopes, expiresAtMs }, nowMs, origin) {
-      const given = [name ?? null, scopes === undefined ? null : scopesJson(scopes), expiresAtMs ?? null];
-      return change(NARROW, fairnessKeyOf(userId, origin), [keyId, userId, ...given, JSON.stringify(origin), nowMs]);
+      const given = [name ?? null, scopes ? scopesJson(scopes) : null, expiresAtMs ?? null];
+      return changeOwn(NARROW, userId, keyId, origin, ...given, nowMs);
     },
 
     async revokeByHashes(keyHashes, nowMs, origin, fairnessKey) {
@@ -147,14 +141,18 @@ export function keyChanges(db: Database, ownerKeys: number): KeyChanges {
         db,
         {
           sql: overlapMs > 0 ? ROTATE : ROTATE_AT_ONCE,
-          args: [id, userId, rotations, hash, overlapMs, nowMs, JSON.stringify(origin), expiresAtMs ?? null],
+          args: [id, userId, rotations, hash, overlapMs, nowMs, JSON.stringify(origin), expiresAtMs],
           fairnessKey: fairnessKeyOf(userId, origin),
         },
         { sql: HAS_SECRET, args: [id, hash], fairnessKey: userId },
       ),
 
     promote: ({ id, userId, second, rotations }, usedAtMs, origin) =>
-      change(PROMOTE, `first use ${userId}`, [id, second?.hash ?? null, rotations, usedAtMs, JSON.stringify(origin)]),
+      changeKey(db, {
+        sql: PROMOTE,
+        args: [id, second?.hash ?? null, rotations, usedAtMs, JSON.stringify(origin)],
+        fairnessKey: `first use ${userId}`,
+      }),
   };
 }
 

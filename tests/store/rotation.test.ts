@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { killRounds } from '../lab/kills/kill-rounds.ts';
-import { type Client, openDatabase } from '../support/database-client.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { AS_OF, openEmbedded, record } from '../support/embedded.ts';
 import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -30,18 +30,18 @@ const statuses = async (app: TestApp, ...keys: string[]) => {
 };
 
 describe('a first use that is noted after', () => {
-  type Between = (store: Store, key: PresentedKey, db: Client) => Promise<unknown>;
+  const next = (hash: string, overlapMs: number) => ({ hash, overlapMs, expiresAtMs: null });
+  type Between = (store: Store, key: PresentedKey) => Promise<unknown>;
   const BETWEEN: Record<string, Between> = {
     'a revocation': (store, { id, userId }) => store.deactivate(userId, id, origin),
     'a deletion': (store, { id, userId }) => store.remove(userId, id, origin),
-    'a rotation that replaces the secret': (store, key) =>
-      store.rotate(key, { hash: 'c', overlapMs: HOUR_MS }, NOW_MS, origin),
-    'a rotation at once': (store, key) => store.rotate(key, { hash: 'c', overlapMs: 0 }, NOW_MS, origin),
-    'the end of the secret by possession': (store) => store.revokeByHashes(['b'], NOW_MS, origin),
+    'a rotation that replaces the secret': (store, key) => store.rotate(key, next('c', HOUR_MS), NOW_MS, origin),
+    'a rotation at once': (store, key) => store.rotate(key, next('c', 0), NOW_MS, origin),
+    'the end of the secret by possession': (store, { userId }) => store.revokeByHashes(['b'], NOW_MS, origin, userId),
     'another first use': (store, key) => store.promote(key, NOW_MS + 5, origin),
     'another first use and a rotation at once': async (store, key) => {
       await store.promote(key, NOW_MS, origin);
-      await store.rotate(key, { hash: 'c', overlapMs: 0 }, NOW_MS, origin);
+      await store.rotate(key, next('c', 0), NOW_MS, origin);
     },
   };
   test.each(Object.entries(BETWEEN))('%s changes nothing, and leaves no event', async (_, between) => {
@@ -50,11 +50,11 @@ describe('a first use that is noted after', () => {
     const db = openDatabase(`file:${path}`);
     const made = record({ id: 'id', keyHash: 'a', createdAtMs: 0 });
     await store.insert(made, origin);
-    expect(await store.rotate(made, { hash: 'b', overlapMs: HOUR_MS }, NOW_MS, origin)).toBe(true);
+    expect(await store.rotate(made, next('b', HOUR_MS), NOW_MS, origin)).toBe(true);
     const { record: key } = (await store.findByHashes(['b'], { atLeast: null, withinMs: 1000, asOf: AS_OF }))('b');
     if (key === null) throw new Error('the next secret is not found');
     expect(key.presented).toBe('next');
-    await between(store, key, db);
+    await between(store, key);
     const dump = async () =>
       JSON.stringify([await db.execute('SELECT * FROM api_keys'), await db.execute('SELECT * FROM key_events')]);
     const before = await dump();
