@@ -23,14 +23,18 @@ import type { UnknownKeys } from './unknown-keys.ts';
 
 export type Changes = ReturnType<typeof createChanges>;
 
-export interface ChangesOptions {
+/** What each change of keys takes. */
+export interface ChangeParts {
   readonly store: KeyStore;
-  readonly derived: DerivedKeys;
   /** Its `refresh` lets this process see a change before the response. */
   readonly feed: Feed;
   readonly clock: Clock;
   readonly log: Log;
   readonly originOf: OriginOf;
+}
+
+export interface ChangesOptions extends ChangeParts {
+  readonly derived: DerivedKeys;
   readonly granted: Granted;
   /** Limits requests that change nothing. */
   readonly failedChanges: PersonBudget;
@@ -113,14 +117,9 @@ export function createChanges(options: ChangesOptions) {
   };
 }
 
-interface RevokeSecretsOptions {
-  readonly store: KeyStore;
+interface RevokeSecretsOptions extends ChangeParts {
   readonly derived: DerivedKeys;
-  readonly clock: Clock;
   readonly sha256: Sha256;
-  readonly log: Log;
-  readonly originOf: OriginOf;
-  readonly feed: Feed;
 }
 
 /**

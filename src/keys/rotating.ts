@@ -4,11 +4,9 @@
 import { singleFlights } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result, StoreOutage } from '../ground/result.ts';
-import { type Clock, MS_PER_DAY, MS_PER_HOUR, type RandomBytes, type Sha256 } from '../ground/runtime.ts';
-import type { Log } from '../watch/log.ts';
-import { type Actor, actorFields, type Caller, type OriginOf } from './actor.ts';
-import type { ChangesOptions } from './changes.ts';
-import type { Feed } from './feed.ts';
+import { MS_PER_DAY, MS_PER_HOUR, type RandomBytes, type Sha256 } from '../ground/runtime.ts';
+import { type Actor, actorFields, type Caller } from './actor.ts';
+import type { ChangeParts, ChangesOptions } from './changes.ts';
 import { checked, type KeyCeilings, OVERLAP_HOURS_MAX } from './grants.ts';
 import type { KnownKey, KnownKeys } from './known-keys.ts';
 import {
@@ -20,7 +18,6 @@ import {
   mintKey,
   rotationRefusal,
 } from './record.ts';
-import type { KeyStore } from './store.ts';
 
 /** How often a rotation is tried when concurrent ones get in first: of so many at once none is refused. */
 const ROTATE_TRIES = 10;
@@ -120,14 +117,6 @@ export function createRotate(options: RotateOptions) {
 
 // The first use of a new secret is durably written before the secret is accepted.
 
-export interface FirstUsesOptions {
-  readonly store: KeyStore;
-  readonly feed: Feed;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly originOf: OriginOf;
-}
-
 /** A record read after the first use of its next secret was written. */
 interface FirstUse {
   readonly found: KnownKey | null;
@@ -139,7 +128,7 @@ interface FirstUse {
  * Creates the function that puts a next secret in force, and returns the key's new state. Concurrent first uses share
  * one write. Throws a StoreOutage if the first use could not be written.
  */
-export function createUseFirst({ store, feed, clock, log, originOf }: FirstUsesOptions, known: KnownKeys) {
+export function createUseFirst({ store, feed, clock, log, originOf }: ChangeParts, known: KnownKeys) {
   const underWay = singleFlights<FirstUse>();
   // Callers after a change of an owner don't join a first use that began before it.
   feed.subscribe({
@@ -155,13 +144,8 @@ export function createUseFirst({ store, feed, clock, log, originOf }: FirstUsesO
     if (promoted !== null) {
       const { requestId, traceId } = caller;
       const { id: keyId, userId } = key;
-      log.info('API key rotation completed', {
-        requestId,
-        traceId,
-        keyId,
-        userId,
-        fingerprint: fingerprintOf(keyHash),
-      });
+      const fingerprint = fingerprintOf(keyHash);
+      log.info('API key rotation completed', { requestId, traceId, keyId, userId, fingerprint });
     }
     return { found, polledAtMs };
   }

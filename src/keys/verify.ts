@@ -3,15 +3,15 @@
 import { type Metadata, mergedMetadata } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain, type Result } from '../ground/result.ts';
-import type { Clock, Sha256 } from '../ground/runtime.ts';
+import type { Sha256 } from '../ground/runtime.ts';
 import type { Holder } from '../uses/holder.ts';
-import type { Usage } from '../uses/usage.ts';
 import { redactFrom } from '../watch/redact.ts';
 import type { Caller, RuleOfToken, Workload } from './actor.ts';
 import type { Audience } from './audience.ts';
+import type { ChangeParts } from './changes.ts';
 import { type KnownKey, KnownKeys, type KnownKeysOptions } from './known-keys.ts';
 import { earlier, endOf, fingerprintOf, hashKey, isJwtShaped, isKeyShaped, refusalAt } from './record.ts';
-import { createUseFirst, type FirstUsesOptions } from './rotating.ts';
+import { createUseFirst } from './rotating.ts';
 
 export type { Holder } from '../uses/holder.ts';
 
@@ -81,12 +81,10 @@ interface Presented {
 
 export type Verifier = ReturnType<typeof createVerifier>;
 
-export interface VerifierOptions extends KnownKeysOptions, FirstUsesOptions {
+export interface VerifierOptions extends KnownKeysOptions, ChangeParts {
   /** Finds the rules that let tokens of other issuers in; by default there are none. */
   readonly findRule?: FindRule | undefined;
-  readonly usage: Usage;
   readonly audience: Audience;
-  readonly clock: Clock;
   readonly sha256: Sha256;
 }
 
