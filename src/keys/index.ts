@@ -1,21 +1,19 @@
 // Assembles the key domain over a store: what owners and admins do with keys, verification, and the change feed.
 
 import { LIMITS } from '../ground/limits/index.ts';
-import type { TokenBuckets } from '../ground/limits/rates.ts';
-import type { Quota, RateLimit } from '../ground/rate-limit.ts';
-import type { Clock, RandomBytes, Sha256 } from '../ground/runtime.ts';
-import { createUsage } from '../uses/usage.ts';
-import type { Log } from '../watch/log.ts';
+import { createTokenBuckets, type TokenBuckets } from '../ground/limits/rates.ts';
+import type { Sha256 } from '../ground/runtime.ts';
+import { createUsage, type UsageOptions } from '../uses/usage.ts';
 import { createPersonBudget, type OriginOf } from './actor.ts';
 import type { Audience } from './audience.ts';
 import { createChanges, createRevokeSecrets } from './changes.ts';
-import { Feed } from './feed.ts';
+import { Feed, type FeedOptions } from './feed.ts';
 import { createGranted, type KeyCeilings } from './grants.ts';
 import { createLists } from './listing.ts';
 import { createMinting } from './minting.ts';
 import { createPlanOf, type PlanStore } from './plans.ts';
 import type { DerivedKeys, KeyStore } from './store.ts';
-import { createLookupBudgets, createReadKeys, createUnknownKeys } from './unknown-keys.ts';
+import { createReadKeys, createUnknownKeys } from './unknown-keys.ts';
 import { createVerifier, type Rules } from './verify.ts';
 
 export type KeyDomain = ReturnType<typeof createKeyDomain>;
@@ -29,38 +27,29 @@ export interface RuleParts {
   readonly lookupBudgets: TokenBuckets;
 }
 
-export function createKeyDomain(options: {
-  store: KeyStore;
-  planStore: PlanStore;
-  derived: DerivedKeys;
-  clock: Clock;
-  random: RandomBytes;
-  sha256: Sha256;
-  log: Log;
-  originOf: OriginOf;
-  audience: Audience;
-  production: boolean;
-  keyPrefix: string;
-  ceilings: KeyCeilings;
-  lagMaxMs: number;
+interface KeyDomainOptions extends UsageOptions, FeedOptions {
+  readonly store: KeyStore;
+  readonly planStore: PlanStore;
+  readonly derived: DerivedKeys;
+  readonly sha256: Sha256;
+  readonly originOf: OriginOf;
+  readonly audience: Audience;
+  readonly production: boolean;
+  readonly keyPrefix: string;
+  readonly ceilings: KeyCeilings;
   /** Opens the rules that let tokens of other issuers in; by default there are none. */
-  openRules?: ((parts: RuleParts) => Rules) | undefined;
+  readonly openRules?: ((parts: RuleParts) => Rules) | undefined;
   /** Memory for cached records of usable keys. */
-  keyCacheBytes: number;
-  /** The limit of keys without their own; 0 requests: no limit. */
-  rateLimit: { readonly requests: number; readonly windowMs: number };
-  /** The quota of keys without their own; null: no quota. */
-  keyQuota: Quota | null;
-  /** The limit on all keys together of an owner without his own; null: no limit. */
-  ownerRateLimit: RateLimit | null;
-  ownerQuota: Quota | null;
+  readonly keyCacheBytes: number;
   /** How many keys an owner without his own maximum may have. */
-  ownerKeys: number;
-}) {
+  readonly ownerKeys: number;
+}
+
+export function createKeyDomain(options: KeyDomainOptions) {
   const { store, planStore, clock, log, openRules } = options;
   const usage = createUsage(options);
   const feed = new Feed(options);
-  const lookupBudgets = createLookupBudgets(clock);
+  const lookupBudgets = createTokenBuckets(LIMITS.unknownKeys, clock);
   const readKeys = createReadKeys(store, feed, usage);
   const rules = openRules?.({ feed, lookupBudgets });
   const parts = {

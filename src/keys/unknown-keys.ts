@@ -4,8 +4,7 @@
 // a pause follows their statement. Callers wait for that, so a flood slows itself down. Those without a place are refused.
 
 import { networkOf } from '../ground/ip.ts';
-import { LIMITS } from '../ground/limits/index.ts';
-import { createTokenBuckets, type TokenBuckets } from '../ground/limits/rates.ts';
+import type { TokenBuckets } from '../ground/limits/rates.ts';
 import { createReservoir, type Reservoir } from '../ground/limits/reservoir.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
@@ -141,9 +140,6 @@ export function tooMany(source: string, { requestId, lookupKeyId: keyId }: Calle
   });
   return { code: 'rate_limited', retryAfterS: 1 };
 }
-
-/** Creates the budgets for look-ups of unknown keys and codes. */
-export const createLookupBudgets = (clock: Clock): TokenBuckets => createTokenBuckets(LIMITS.unknownKeys, clock);
 
 /** Reads keys with their counts. `mayUseReplica`: a replica may answer. */
 export type ReadKeys = ReturnType<typeof createReadKeys>;

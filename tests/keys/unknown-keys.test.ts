@@ -5,9 +5,10 @@ import { renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { networkOf } from '../../src/ground/ip.ts';
 import { LIMITS } from '../../src/ground/limits/index.ts';
+import { createTokenBuckets } from '../../src/ground/limits/rates.ts';
 import type { Caller } from '../../src/keys/actor.ts';
 import type { Found } from '../../src/keys/store.ts';
-import { createLookupBudgets, createUnknownKeys } from '../../src/keys/unknown-keys.ts';
+import { createUnknownKeys } from '../../src/keys/unknown-keys.ts';
 import { createLog } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
 import { AS_OF, record } from '../support/embedded.ts';
@@ -148,7 +149,7 @@ function counted({ slow, found: key = null }: Counted = {}) {
       return () => found;
     },
     true,
-    createLookupBudgets(clock),
+    createTokenBuckets(LIMITS.unknownKeys, clock),
     clock,
     log,
   );
