@@ -68,7 +68,8 @@ export class Holder {
   #windows: readonly WindowUsage[];
   /** Days that are over, with units that the database may lack. Nearly all holders share the empty list. */
   #pastDays = NONE;
-  #bounds: readonly Bound[] = [];
+  /** Its limit and its quota, if any. */
+  bounds: readonly Bound[] = [];
   /** Whether the database may lack what was sent. */
   #isSending = false;
   /** The number of the exchange that it was last sent with; 0: none. */
@@ -126,12 +127,7 @@ export class Holder {
       const usage = usageIn(periodOf(quota));
       bounds.push({ name: quotaName, limit: limitOf(quota.requests, lengthS(usage.window)), usage });
     }
-    this.#bounds = bounds;
-  }
-
-  /** Returns its limit and its quota, if any. */
-  get bounds(): readonly Bound[] {
-    return this.#bounds;
+    this.bounds = bounds;
   }
 
   /**
@@ -199,7 +195,7 @@ export class Holder {
   /** Returns the highest of the shares (percent, descending) that its quota newly reached in this period; null: none. */
   quotaShareReached(shares: readonly number[]): number | null {
     const { quota } = this.plan;
-    const usage = this.#bounds.at(-1)?.usage; // the quota is last
+    const usage = this.bounds.at(-1)?.usage; // the quota is last
     if (quota === null || usage === undefined) return null;
     const share = shares.find((percent) => unitsIn(usage) * 100 >= quota.requests * percent);
     if (share === undefined) return null;

@@ -62,6 +62,13 @@ const countedBy = ({ limit, quota }: Plan): DefaultCounts => ({
 
 const isUnlimited = ({ limit, quota }: Plan): boolean => limit === null && quota === null;
 
+/** Returns the plan of a holder with its own limits (null: none), where the server's has others. */
+function planFor(own: OwnLimits | null, server: Plan): Plan {
+  const { rateLimit = null, quota = null } = own ?? {};
+  if (rateLimit === null && quota === null) return server;
+  return planOf(rateLimit ?? server.limit, quota ?? server.quota);
+}
+
 export class Holders {
   readonly #clock: Clock;
   readonly #calendar: Calendar;
@@ -69,7 +76,8 @@ export class Holders {
   readonly #ownersPlan: Plan;
   /** Those that something keeps, by id: of each key and owner there is one. */
   readonly #kept = { key: new Map<string, Holder>(), owner: new Map<string, Holder>() };
-  #hasForgotten = false;
+  /** Whether counts were forgotten for lack of memory: then only the primary knows those of unknown keys. */
+  hasForgotten = false;
 
   constructor({ rateLimit, keyQuota, ownerRateLimit, ownerQuota, clock }: HoldersOptions) {
     this.#clock = clock;
@@ -94,7 +102,7 @@ export class Holders {
     if (holder.keepers > 0) return;
     this.#kept[holder.kind].delete(holder.id);
     if (holder.owner !== null) this.drop(holder.owner);
-    this.#hasForgotten ||= isEvicted;
+    this.hasForgotten ||= isEvicted;
   }
 
   /** Returns the holder that is kept of the same key or owner; this one if none is. */
@@ -104,11 +112,6 @@ export class Holders {
 
   /** Returns the holder of a key; undefined: it isn't kept, so the database has all that is known of it. */
   find = (keyId: string): Holder | undefined => this.#kept.key.get(keyId);
-
-  /** Returns whether counts were forgotten for lack of memory: then only the primary knows those of unknown keys. */
-  get hasForgotten(): boolean {
-    return this.#hasForgotten;
-  }
 
   /** Returns the holder of an owner; undefined: it isn't kept, or nothing is counted for all keys together. */
   findOwner = (owner: string): Holder | undefined => this.#kept.owner.get(owner);
@@ -131,12 +134,12 @@ export class Holders {
   /** Returns the holder of a key as it was read: the one that is kept, with what the read brought, or a new one. */
   read(record: CountedKey, { position, counts, ownerCounts, asOf }: ReadCounts): Holder {
     const { id, createdAtMs, userId } = record;
-    const keyPlan = this.#planFor(record);
+    const keyPlan = planFor(record, this.#serverPlan);
     const key = this.find(id) ?? new Holder('key', id, createdAtMs, keyPlan, this.#calendar);
     const isNews = isNewer(position, key.position);
     if (isNews) key.userId = userId;
     this.#merge(key, keyPlan, position, counts, asOf);
-    const plan = this.#ownerPlanFor(record);
+    const plan = planFor(record.owner, this.#ownersPlan); // without limits nothing is counted for all keys together
     if (isUnlimited(plan)) {
       if (isNews) this.#setOwner(key, null);
       return key;
@@ -163,18 +166,6 @@ export class Holders {
     if (before === owner) return;
     key.owner = owner !== null && key.keepers > 0 ? this.keep(owner) : owner;
     if (before !== null && key.keepers > 0) this.drop(before);
-  }
-
-  #planFor({ rateLimit, quota }: CountedKey): Plan {
-    if (rateLimit === null && quota === null) return this.#serverPlan;
-    return planOf(rateLimit ?? this.#serverPlan.limit, quota ?? this.#serverPlan.quota);
-  }
-
-  /** Returns the plan for all keys of the owner together. Without limits nothing is counted for them. */
-  #ownerPlanFor({ owner }: CountedKey): Plan {
-    const { rateLimit = null, quota = null } = owner ?? {};
-    if (rateLimit === null && quota === null) return this.#ownersPlan;
-    return planOf(rateLimit ?? this.#ownersPlan.limit, quota ?? this.#ownersPlan.quota);
   }
 
   #withCurrentWindows(holder: Holder, nowMs: number): Holder {
