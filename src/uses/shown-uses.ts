@@ -47,24 +47,6 @@ export interface KnownUses {
 /** What a process without holders of its own knows. */
 export const NOTHING_KNOWN: KnownUses = { key: () => undefined, owner: () => undefined, unsent: () => [] };
 
-export interface ShownUsesOptions {
-  readonly store: UsesStore;
-  readonly clock: Clock;
-  readonly known: KnownUses;
-}
-
-export interface ShownUses {
-  /** Returns what was used of keys, by their ids. */
-  usesOf(keyIds: readonly string[]): Promise<(keyId: string) => Used>;
-  /** Returns what was used of owners' keys, by the owners' names; one statement reads it. */
-  usesOfOwners(owners: readonly OwnerWithKeys[]): Promise<(owner: string) => OwnerUsed>;
-}
-
-export const createShownUses = (options: ShownUsesOptions): ShownUses => ({
-  usesOf: (keyIds) => usesOf(keyIds, options),
-  usesOfOwners: (owners) => usesOfOwners(owners, options),
-});
-
 /** The days (UTC) whose uses are shown, or count against a quota. */
 interface Shown {
   readonly today: number;
@@ -78,51 +60,49 @@ function shownAt(nowMs: number): Shown {
   return { today, monthFirst, first: Math.min(today - DAYS_SHOWN + 1, monthFirst) };
 }
 
-async function usesOf(keyIds: readonly string[], options: ShownUsesOptions): Promise<(keyId: string) => Used> {
-  const shown = shownAt(options.clock.nowMs());
-  const stored = keyIds.length === 0 ? null : (await options.store.usesByDay({ keyIds }, shown.first)).key;
-  const used = new Map(keyIds.map((id) => [id, merged(stored?.get(id), options.known.key(id))]));
-  return (keyId) => {
-    const days = used.get(keyId) ?? NO_DAYS;
-    const uses = usesIn(days, shown);
-    return { uses: uses.last30Days.length === 0 ? null : uses, leftOf: leftIn(days, shown) };
-  };
-}
-
 export interface OwnerWithKeys {
   readonly owner: string;
   /** How many keys there are. */
   readonly keys: number;
 }
 
-async function usesOfOwners(
-  owners: readonly OwnerWithKeys[],
-  { store, clock, known }: ShownUsesOptions,
-): Promise<(owner: string) => OwnerUsed> {
-  const shown = shownAt(clock.nowMs());
-  const names = owners.map(({ owner }) => owner);
-  const asked = new Set(known.unsent(new Set(names)));
-  const stored = await store.usesByDay(
-    {
-      keyIds: [...asked].map(({ id }) => id),
-      owners: names,
-      ownersKeys: owners.reduce((sum, { keys }) => sum + keys, 0),
-    },
-    shown.first,
-  );
-  const unsent = Map.groupBy(asked.union(new Set(known.unsent(new Set(names)))), ({ userId }) => userId);
-  return (owner) => {
-    const sums = new Map(stored.keys.get(owner));
-    const add = (day: number, units: number) => sums.set(day, (sums.get(day) ?? 0) + units);
-    for (const key of unsent.get(owner) ?? []) {
-      const alone = stored.key.get(key.id);
-      if (alone !== undefined) for (const [day, units] of merged(alone, key)) add(day, units - (alone.get(day) ?? 0));
-      // Used since the read began; otherwise the key is gone.
-      else if (!asked.has(key)) for (const { window, pending } of key.days) add(window.first, pending);
-    }
-    const counted = merged(stored.owner.get(owner), known.owner(owner));
-    return { uses: usesIn(sums, shown), leftOf: leftIn(counted, shown) };
-  };
+export const createShownUses = (store: UsesStore, clock: Clock, known: KnownUses) => ({
+  /** Returns what was used of keys, by their ids. */
+  async usesOf(keyIds: readonly string[]): Promise<(keyId: string) => Used> {
+    const shown = shownAt(clock.nowMs());
+    const stored = keyIds.length === 0 ? null : (await store.usesByDay({ keyIds }, shown.first)).key;
+    const used = new Map(keyIds.map((id) => [id, merged(stored?.get(id), known.key(id))]));
+    return (keyId) => {
+      const days = used.get(keyId) ?? NO_DAYS;
+      const uses = usesIn(days, shown);
+      return { uses: uses.last30Days.length === 0 ? null : uses, leftOf: leftIn(days, shown) };
+    };
+  },
+
+  /** Returns what was used of owners' keys, by the owners' names; one statement reads it. */
+  async usesOfOwners(owners: readonly OwnerWithKeys[]): Promise<(owner: string) => OwnerUsed> {
+    const shown = shownAt(clock.nowMs());
+    const names = owners.map(({ owner }) => owner);
+    const asked = new Set(known.unsent(new Set(names)));
+    const keyIds = [...asked].map(({ id }) => id);
+    const ownersKeys = owners.reduce((sum, { keys }) => sum + keys, 0);
+    const stored = await store.usesByDay({ keyIds, owners: names, ownersKeys }, shown.first);
+    const unsent = Map.groupBy(asked.union(new Set(known.unsent(new Set(names)))), ({ userId }) => userId);
+    return (owner) => {
+      const sums = new Map(stored.keys.get(owner));
+      for (const key of unsent.get(owner) ?? []) addUnsent(sums, key, stored.key.get(key.id), asked.has(key));
+      const counted = merged(stored.owner.get(owner), known.owner(owner));
+      return { uses: usesIn(sums, shown), leftOf: leftIn(counted, shown) };
+    };
+  },
+});
+
+/** Adds what this process knows of a key beyond what is stored of it. */
+function addUnsent(sums: Map<number, number>, key: Holder, stored: Days | undefined, isAsked: boolean): void {
+  const add = (day: number, units: number) => sums.set(day, (sums.get(day) ?? 0) + units);
+  if (stored !== undefined) for (const [day, units] of merged(stored, key)) add(day, units - (stored.get(day) ?? 0));
+  // Used since the read began; otherwise the key is gone.
+  else if (!isAsked) for (const { window, pending } of key.days) add(window.first, pending);
 }
 
 const NO_DAYS: Days = new Map();

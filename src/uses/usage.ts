@@ -113,7 +113,7 @@ export function createUsage(options: UsageOptions) {
       return key === undefined ? 0 : unitsIn(key.day);
     },
 
-    ...createShownUses({ store, clock, known: knownUses(known, exchange) }),
+    ...createShownUses(store, clock, knownUses(known, exchange)),
     /** Exchanges everything that changed. Resolves when done, or when the store is out of reach. */
     flush: () => exchange.flush(),
     stop: () => exchange.stop(),

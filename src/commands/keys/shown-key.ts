@@ -103,7 +103,7 @@ export const NARROW = {
 
 /** Returns what was used of keys. The last seconds may be missing. */
 export const usesOf = (store: Store, keys: readonly PlacedKey[]): Promise<(keyId: string) => Used> =>
-  createShownUses({ store, clock: systemClock, known: NOTHING_KNOWN }).usesOf(keys.map(({ id }) => id));
+  createShownUses(store, systemClock, NOTHING_KNOWN).usesOf(keys.map(({ id }) => id));
 
 export const usesOf30Days = (uses: Uses | null): number =>
   uses === null ? 0 : uses.last30Days.reduce((sum, count) => sum + count, 0);

@@ -13,7 +13,7 @@ type WrittenOwner = ReturnType<typeof writtenOwner>;
 export const ownersIn = (store: Store, config: Config) => ({
   planStore: store.plans,
   config,
-  usage: createShownUses({ store, clock: systemClock, known: NOTHING_KNOWN }),
+  usage: createShownUses(store, systemClock, NOTHING_KNOWN),
 });
 
 const HEAD = ['OWNER', 'STATE', 'KEYS', 'LIMIT', 'QUOTA', 'USED', 'METADATA'];
