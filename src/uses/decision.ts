@@ -7,8 +7,7 @@ import { type Bound, type Holder, hasRoom, remainingOf, stateOf } from './holder
 /** `full`: the limits with too little left for the call; `over_quota` if at least one is a quota. */
 export type Decision =
   | { readonly is: 'admitted' }
-  | { readonly is: 'over_limit'; readonly full: readonly Bound[] }
-  | { readonly is: 'over_quota'; readonly full: readonly Bound[] };
+  | { readonly is: 'over_limit' | 'over_quota'; readonly full: readonly Bound[] };
 
 const ADMITTED: Decision = { is: 'admitted' };
 

@@ -171,7 +171,7 @@ export class Exchange {
     const pauseMs = pauseMsOf(holders.length, store.usesPerWrite);
     await this.#exchange([]);
     let left = holders.length;
-    for (const batch of batchesOf(holders.values(), store.usesPerWrite, ({ createdAtMs }) => createdAtMs)) {
+    for (const batch of batchesOf(holders.values(), store.usesPerWrite)) {
       await this.#exchange(batch);
       await this.#exchangeEarly();
       left -= batch.length;
@@ -280,8 +280,8 @@ function pauseMsOf(count: number, perBatch: number): number {
 const SORTED_MAX = 2000;
 
 /** Yields batches, oldest first within each SORTED_MAX: keys of one age share database pages, so a write touches few. */
-function* batchesOf<Key>(keys: IteratorObject<Key>, size: number, createdAtMs: (key: Key) => number): Generator<Key[]> {
-  const oldestFirst = () => [...keys.take(SORTED_MAX)].sort((a, b) => createdAtMs(a) - createdAtMs(b));
+function* batchesOf(holders: IteratorObject<Holder>, size: number): Generator<Holder[]> {
+  const oldestFirst = () => [...holders.take(SORTED_MAX)].sort((a, b) => a.createdAtMs - b.createdAtMs);
   for (let sorted = oldestFirst(); sorted.length > 0; sorted = oldestFirst()) {
     for (let from = 0; from < sorted.length; from += size) yield sorted.slice(from, from + size);
   }
