@@ -28,8 +28,7 @@ interface Write {
 /** The result of a group. `written`: the results of its first writes; the others wait on. */
 type Outcome =
   | { readonly is: 'written'; readonly written: readonly (readonly Written[])[] }
-  | { readonly is: 'locked'; readonly error: unknown }
-  | { readonly is: 'failed'; readonly error: unknown };
+  | { readonly is: 'locked' | 'failed'; readonly error: unknown };
 
 interface GroupCommitOptions {
   readonly connection: Connection;
@@ -40,18 +39,12 @@ interface GroupCommitOptions {
 }
 
 export class GroupCommit {
-  readonly #connection: Connection;
-  readonly #thread: FileThread;
-  readonly #takeTurn: TakeTurn;
-  readonly #check: () => void;
+  readonly #options: GroupCommitOptions;
   readonly #waiting: Write[] = [];
   #state: 'idle' | 'committing' = 'idle';
 
-  constructor({ connection, thread, takeTurn, check }: GroupCommitOptions) {
-    this.#connection = connection;
-    this.#thread = thread;
-    this.#takeTurn = takeTurn;
-    this.#check = check;
+  constructor(options: GroupCommitOptions) {
+    this.#options = options;
   }
 
   /** Runs the statements in one transaction, shared unless `alone`. Rejects with the check's error, or SQLite's. */
@@ -73,7 +66,7 @@ export class GroupCommit {
         await this.#commitInThread(this.#waiting[0]);
         continue;
       }
-      const outcome = await this.#takeTurn(() => this.#commitNext());
+      const outcome = await this.#options.takeTurn(() => this.#commitNext());
       if (outcome.is !== 'locked') continue;
       this.#rejectLate(outcome.error);
       await pauseWhileLocked();
@@ -84,8 +77,8 @@ export class GroupCommit {
   async #commitInThread({ statements, resolve, reject }: Write): Promise<void> {
     this.#waiting.shift();
     try {
-      this.#check();
-      resolve(await this.#thread.writeAll(statements));
+      this.#options.check();
+      resolve(await this.#options.thread.writeAll(statements));
     } catch (error) {
       reject(error);
     }
@@ -109,10 +102,11 @@ export class GroupCommit {
 
   /** Runs the group in one transaction, or only its beginning if that takes long. */
   #transact(group: readonly Write[]): Outcome {
+    const { connection, check } = this.#options;
     try {
-      this.#check();
+      check();
       const durability = group[0]?.durability ?? 'FULL';
-      return { is: 'written', written: this.#connection.transaction(durability, (sqlite) => runWrites(sqlite, group)) };
+      return { is: 'written', written: connection.transaction(durability, (sqlite) => runWrites(sqlite, group)) };
     } catch (error) {
       return { is: isBusy(error) ? 'locked' : 'failed', error };
     }
