@@ -47,17 +47,12 @@ ON CONFLICT (hash) DO UPDATE SET content = excluded.content`,
   unsynced: true,
 };
 
-const foreign = () =>
-  new UnusableDatabase(
-    'DATABASE_URL: this database belongs to another program, or was changed by hand; nothing was changed. Point it at an empty or new database',
-    'it belongs to another program, or was changed by hand',
-  );
+const unusable = (what: string, advice: string) =>
+  new UnusableDatabase(`DATABASE_URL: this database ${what}${advice}`, `it ${what}`);
 
-const older = () =>
-  new UnusableDatabase(
-    'DATABASE_URL: this database is of a version before 1.0.0, which this one does not read; nothing was changed. Point it at an empty or new database',
-    'it is of a version before 1.0.0, which this one does not read',
-  );
+const TAKE_ANOTHER = '; nothing was changed. Point it at an empty or new database';
+const foreign = () => unusable('belongs to another program, or was changed by hand', TAKE_ANOTHER);
+const older = () => unusable('is of a version before 1.0.0, which this one does not read', TAKE_ANOTHER);
 
 /** Returns how many migrations are applied, without changes. Throws UnusableDatabase if the database isn't ours or empty. */
 export async function inspect(db: Database, migrations = MIGRATIONS): Promise<number> {
@@ -68,10 +63,8 @@ export async function inspect(db: Database, migrations = MIGRATIONS): Promise<nu
   if (applied[0]?.name === BEFORE_1_0_0) throw older();
   if (applied.some((row, index) => index < migrations.length && row.name !== migrations[index]?.name)) throw foreign();
   if (applied.length > migrations.length) {
-    throw new UnusableDatabase(
-      `DATABASE_URL: this database was written by a newer version of this program (${applied.length} migrations, this one knows ${migrations.length}). Start that version`,
-      'it was written by a newer version of this program',
-    );
+    const counts = `${applied.length} migrations, this one knows ${migrations.length}`;
+    throw unusable('was written by a newer version of this program', ` (${counts}). Start that version`);
   }
   return applied.length;
 }
