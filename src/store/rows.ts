@@ -31,6 +31,18 @@ const text = (column: string, kind: Kind = 'plain'): Field<string> => ({
   write: (value) => [value],
 });
 
+const textOrNull = (column: string, kind: Kind = 'plain'): Field<string | null> => ({
+  columns: { [column]: kind },
+  read: (row) => row[column] as string | null,
+  write: (value) => [value],
+});
+
+const whole = (column: string): Field<number> => ({
+  columns: { [column]: 'plain' },
+  read: (row) => wholeIn(row, column),
+  write: (value) => [value],
+});
+
 /** Returns one shared array for equal scopes, which many keys have. Frozen, because an operator's tools see it. */
 export const scopesFrom = memoize((json: string): readonly string[] => Object.freeze(listIn(json)));
 
@@ -61,11 +73,7 @@ const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
     read: (row) => wholeIn(row, 'active') === 1,
     write: (active) => [Number(active)],
   },
-  createdAtMs: {
-    columns: { created_at_ms: 'plain' },
-    read: (row) => wholeIn(row, 'created_at_ms'),
-    write: (createdAtMs) => [createdAtMs],
-  },
+  createdAtMs: whole('created_at_ms'),
   expiresAtMs: {
     columns: { expires_at_ms: 'plain' },
     read: (row) => (row.expires_at_ms === null ? null : wholeIn(row, 'expires_at_ms')),
@@ -80,11 +88,7 @@ const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
     },
     write: (second) => [second?.hash ?? null, second?.is ?? null, second?.endsAtMs ?? null],
   },
-  rotations: {
-    columns: { rotations: 'plain' },
-    read: (row) => wholeIn(row, 'rotations'),
-    write: (rotations) => [rotations],
-  },
+  rotations: whole('rotations'),
   rateLimit: {
     columns: { limit_requests: 'plain', limit_window_s: 'plain' },
     read: ({ limit_requests: requests, limit_window_s: windowS }) =>
@@ -102,16 +106,8 @@ const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
     read: ({ metadata }) => (metadata === null ? null : metadataFrom(String(metadata))),
     write: (metadata) => [metadata && JSON.stringify(metadata)],
   },
-  foreignHash: {
-    columns: { foreign_hash: 'plain' },
-    read: (row) => row.foreign_hash as string | null,
-    write: (hash) => [hash],
-  },
-  resource: {
-    columns: { resource: 'free' },
-    read: (row) => row.resource as string | null,
-    write: (resource) => [resource],
-  },
+  foreignHash: textOrNull('foreign_hash'),
+  resource: textOrNull('resource', 'free'),
 };
 
 const ENTRIES = Object.entries(FIELDS) as [keyof ApiKeyRecord, Field<unknown>][];
