@@ -1,7 +1,6 @@
 // Stores last uses and counts, to which all processes add. A holder is a key, by its row number, or an owner, by the
 // negative of the number in `holders` (db/README.md, key_counts and key_months).
 
-import { memoize } from '../ground/cache.ts';
 import { DAY_S, dayAt } from '../ground/limits/rates.ts';
 import type { CountsAsOf, Days, KeyCounts, UsesStore, WindowUses } from '../uses/store.ts';
 import { type Database, listIn, type Statement, type Value } from './database.ts';
@@ -52,7 +51,6 @@ const W = {
   owner: 'w.value ->> 1',
   windowS: 'w.value ->> 2',
   first: 'w.value ->> 3',
-  last: 'w.value ->> 4',
   added: 'w.value ->> 5',
   usedAtMs: 'w.value ->> 6',
 } as const;
@@ -105,8 +103,8 @@ const DAYS = 31;
  * Returns the statement for the days from one on. All in one, so that what is shown together is of one moment. It is the
  * same text all day: SQLite compiles it once.
  */
-const usesByDay = memoize((firstDay: string): Statement['sql'] => {
-  const { columns, join, isUsed } = selectedDays(Number(firstDay), DAYS);
+function usesByDay(firstDay: number): Statement['sql'] {
+  const { columns, join, isUsed } = selectedDays(firstDay, DAYS);
   const sums = columns.map((column) => `sum(${column})`);
   return `SELECT 'key' AS of, k.id AS holder, iif(${isUsed}, json_array(${columns}), '[]') AS days
 FROM json_each(?1) i CROSS JOIN api_keys k ${join('k.row')} WHERE k.id = i.value
@@ -114,7 +112,7 @@ UNION ALL SELECT 'keys', n.value, (SELECT json_array(${sums}) FROM api_keys k ${
 FROM json_each(?2) n
 UNION ALL SELECT 'owner', h.owner, json_array(${columns})
 FROM json_each(?2) n CROSS JOIN holders h ${join('-h.row')} WHERE h.owner = n.value`;
-});
+}
 
 /** Keys whose days are summed in the event loop: some 500 months, in 2 ms. */
 const SUMMED_MAX = 200;
@@ -174,7 +172,7 @@ export const countsStore = (db: Database, usesPerWrite: number): UsesStore => ({
     const background = ownersKeys > SUMMED_MAX ? ({ background: true } as const) : {};
     const args = [JSON.stringify(keyIds), JSON.stringify(owners)];
     const found: DaysOf = { key: new Map(), keys: new Map(), owner: new Map() };
-    for (const { of, holder, days } of await db.read({ sql: usesByDay(String(firstDay)), args, ...background }))
+    for (const { of, holder, days } of await db.read({ sql: usesByDay(firstDay), args, ...background }))
       found[of as keyof DaysOf].set(String(holder), daysIn(listIn(days), firstDay));
     return found;
   },
