@@ -53,7 +53,7 @@ export interface DerivedStore {
   create(db: Database): DerivedKeys;
 }
 
-export interface StoreOptions extends UpkeepOptions, Pick<RemoteOptions, 'storePatience' | 'createReplica'> {
+export interface StoreOptions extends UpkeepOptions, RemoteOptions {
   /** How many keys an owner without his own maximum may have; by default KEYS_MAX_DEFAULT. */
   readonly ownerKeys?: number;
   /** Keys that are derived from others, and kept in a table of their own; by default there are none. */
