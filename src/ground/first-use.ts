@@ -16,15 +16,11 @@ export function atFirstUse(name: string, file: string): <T>(load: () => Promise<
   return <T>(load: () => Promise<T>) => {
     let part: Awaitable<T> | undefined;
 
-    async function loadUnchanged(): Promise<T> {
-      const isChanged = (await filesIn(folder)) !== (await before);
-      if (isChanged) throw new Error(`${name}: its files have changed since the start; restart the server`);
-      return load();
-    }
-
     async function loadOnce(): Promise<T> {
       try {
-        const loaded = await loadUnchanged();
+        const isChanged = (await filesIn(folder)) !== (await before);
+        if (isChanged) throw new Error(`${name}: its files have changed since the start; restart the server`);
+        const loaded = await load();
         part = loaded;
         return loaded;
       } catch (error) {
