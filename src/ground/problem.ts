@@ -232,12 +232,6 @@ export const protocolNames = ({ code }: Problem): Pick<ProblemRow, 'rpc' | 'oaut
 /** Returns whether a code is the server's, or `tool_failure`; false for codes that an untyped tool made up. */
 export const isProblemCode = (code: string): boolean => code === 'tool_failure' || Object.hasOwn(PROBLEMS, code);
 
-const METRICS_TOKEN_WANTED = 'This path needs METRICS_TOKEN as the bearer token';
-
-const NOT_AN_OBJECT = 'The body must be one JSON object';
-
-const NOT_UTF8 = 'The body is not UTF-8';
-
 const NOT_ENCODED = 'The body must not be compressed: no Content-Encoding but identity is taken';
 
 const NOT_TAKEN = {
@@ -260,20 +254,19 @@ export function publicPart(problem: Problem): ProblemText & { readonly code: str
   return { status, code, detail: exactDetail(problem) ?? detail };
 }
 
-const WITHOUT_SCHEME = 'expected "Bearer " before it in Authorization';
-
 /** Returns a more exact sentence from the fields beside the code; undefined: the code's own will do. */
 function exactDetail(problem: Problem): string | undefined {
   if ('sent' in problem && problem.sent !== undefined) return WRONG_KIND[problem.sent];
-  if ('lacksScheme' in problem && problem.lacksScheme) return `${PROBLEMS[problem.code].detail}: ${WITHOUT_SCHEME}`;
-  if ('wanted' in problem && problem.wanted !== undefined) return METRICS_TOKEN_WANTED;
+  if ('lacksScheme' in problem && problem.lacksScheme)
+    return `${PROBLEMS[problem.code].detail}: expected "Bearer " before it in Authorization`;
+  if ('wanted' in problem && problem.wanted !== undefined) return 'This path needs METRICS_TOKEN as the bearer token';
   switch (problem.code) {
     case 'invalid_token':
       return problem.expired && 'The user token has expired';
     case 'invalid_input':
       return problem.detail;
     case 'invalid_json':
-      return problem.isNotUtf8 ? NOT_UTF8 : problem.notObject && NOT_AN_OBJECT;
+      return problem.isNotUtf8 ? 'The body is not UTF-8' : problem.notObject && 'The body must be one JSON object';
     case 'unsupported_media_type':
       return problem.isEncoded ? NOT_ENCODED : problem.takes && NOT_TAKEN[problem.takes];
     case 'payload_too_large':
