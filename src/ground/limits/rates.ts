@@ -106,10 +106,10 @@ export interface Rate {
 }
 
 export interface TokenBuckets {
-  /** Takes `count` tokens and returns 0; or takes none, and returns the seconds until there are enough. */
-  take(who: string, count?: number): number;
+  /** Takes a token and returns 0; or takes none, and returns the seconds until there is one. */
+  take(who: string): number;
   /** Returns what `take` would return, but takes nothing. */
-  waitS(who: string, count?: number): number;
+  waitS(who: string): number;
   /** Returns tokens to the bucket that were not needed. */
   give(who: string, count: number): void;
 }
@@ -140,16 +140,16 @@ export function createTokenBuckets({ perS, burst }: Rate, clock: Clock): TokenBu
     return known;
   }
 
-  const waitIn = ({ tokens }: Bucket, count: number) => Math.max(0, count - tokens) / perS;
+  const waitIn = ({ tokens }: Bucket) => Math.max(0, 1 - tokens) / perS;
 
   return {
-    take(who, count = 1) {
+    take(who) {
       const bucket = bucketOf(who);
-      const seconds = waitIn(bucket, count);
-      if (seconds === 0) bucket.tokens -= count;
+      const seconds = waitIn(bucket);
+      if (seconds === 0) bucket.tokens -= 1;
       return seconds;
     },
-    waitS: (who, count = 1) => waitIn(bucketOf(who), count),
+    waitS: (who) => waitIn(bucketOf(who)),
     give(who, count) {
       const bucket = bucketOf(who);
       bucket.tokens = Math.min(burst, bucket.tokens + count);
