@@ -24,19 +24,11 @@ export interface RepeatOptions {
   readonly onOutage?: () => void;
 }
 
-export interface Repeated<T> {
-  /** Runs now, or joins the run under way. Rejects with what it throws. */
-  run(): Promise<T>;
-  /** Runs like `run`, but logs what it throws. */
-  runNow(): void;
-  readonly underWay: Promise<T> | undefined;
-  /** Stops further runs by timer. */
-  stop(): void;
-}
+export type Repeated = ReturnType<typeof repeat>;
 
-export function repeat<T>(options: RepeatOptions, work: () => Promise<T>): Repeated<T> {
+export function repeat(options: RepeatOptions, work: () => Promise<void>) {
   const { everyMs, jitter = 0, clock, log, event } = options;
-  let underWay: Promise<T> | undefined;
+  let underWay: Promise<void> | undefined;
   let cancel: Cancel | undefined; // cancels the pause, if there is one
   let stopped = false;
 
@@ -50,22 +42,24 @@ export function repeat<T>(options: RepeatOptions, work: () => Promise<T>): Repea
     pause(ms === null ? null : ms * (1 + jitter * (2 * Math.random() - 1)));
   }
 
-  function run(): Promise<T> {
+  /** Runs now, or joins the run under way. Rejects with what it throws. */
+  function run(): Promise<void> {
     cancel?.();
     cancel = undefined;
     underWay ??= begin();
     return underWay;
   }
 
-  async function begin(): Promise<T> {
+  async function begin(): Promise<void> {
     try {
-      return await work();
+      await work();
     } finally {
       underWay = undefined;
       if (cancel === undefined) pauseAsUsual();
     }
   }
 
+  /** Runs like `run`, but logs what it throws. */
   function runNow(): void {
     run().catch((error) => {
       if (!(error instanceof StoreOutage)) log.error(event, { error });
@@ -79,10 +73,11 @@ export function repeat<T>(options: RepeatOptions, work: () => Promise<T>): Repea
   return {
     run,
     runNow,
-    get underWay() {
+    get underWay(): Promise<void> | undefined {
       return underWay;
     },
-    stop() {
+    /** Stops further runs by timer. */
+    stop(): void {
       stopped = true;
       cancel?.();
       cancel = undefined;

@@ -1,13 +1,5 @@
 // Computes things once: an approximate LRU cache, memoization on top of it, and single-flight.
 
-export interface LruCache<Value> {
-  /** Returns an entry, and marks it as used. */
-  get(key: string): Value | undefined;
-  set(key: string, value: Value): void;
-  delete(key: string): void;
-  clear(): void;
-}
-
 /** The capacity. An entry used again before a full capacity of others was set is certain to stay. */
 interface Bounds<Value> {
   readonly entries?: number;
@@ -28,7 +20,7 @@ const PASSED_MAX = 64;
  * it is full, a hand goes round, skips entries used since it last passed, and evicts the first other. (The usual LRU
  * deletes a Map's first key again and again, and to find it the Map walks past all deleted ones.)
  */
-export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
+export function createLruCache<Value>(bounds: Bounds<Value>) {
   const { entries: entriesMax = Infinity, bytes: bytesMax = Infinity, bytesOf = () => 0, keyOf, onRemoved } = bounds;
   const places = new Map<string, number>(); // indices into the arrays below, which form the circle
   const keys: string[] = [];
@@ -73,13 +65,14 @@ export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
   }
 
   return {
-    get(key) {
+    /** Returns an entry, and marks it as used. */
+    get(key: string): Value | undefined {
       const place = places.get(key);
       if (place === undefined) return undefined;
       areUsed[place] = true;
       return values[place];
     },
-    set(key, value) {
+    set(key: string, value: Value): void {
       remove(key);
       const size = bytesOf(value);
       while (keys.length > 0 && (keys.length + 1 > entriesMax || bytes + size > bytesMax)) evictOne();
@@ -87,7 +80,7 @@ export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
       bytes += size;
     },
     delete: remove,
-    clear() {
+    clear(): void {
       for (const value of values) onRemoved?.(value, false);
       places.clear();
       for (const array of [keys, values, sizes, areUsed]) array.length = 0;
@@ -119,40 +112,27 @@ export function once<T>(make: () => T): () => T {
   return () => (made ??= make());
 }
 
-interface SingleFlight<T> {
-  /** Joins the run under way, or starts one. */
-  run(): Promise<T>;
-  readonly underWay: Promise<T> | undefined;
-}
-
-export function singleFlight<T>(start: () => Promise<T>): SingleFlight<T> {
+export function singleFlight<T>(start: () => Promise<T>) {
   let underWay: Promise<T> | undefined;
   return {
-    run() {
+    /** Joins the run under way, or starts one. */
+    run(): Promise<T> {
       underWay ??= start().finally(() => {
         underWay = undefined;
       });
       return underWay;
     },
-    get underWay() {
+    get underWay(): Promise<T> | undefined {
       return underWay;
     },
   };
 }
 
-export interface SingleFlights<T> {
-  /** Joins the key's run under way, or starts one. */
-  run(key: string, start: () => Promise<T>): Promise<T>;
-  /** Keeps later callers from joining the key's run under way, because it may have missed a change. */
-  forget(key: string): void;
-  /** Does the same for all keys. */
-  forgetAll(): void;
-}
-
-export function singleFlights<T>(): SingleFlights<T> {
+export function singleFlights<T>() {
   const runs = new Map<string, Promise<T>>();
   return {
-    run(key, start) {
+    /** Joins the key's run under way, or starts one. */
+    run(key: string, start: () => Promise<T>): Promise<T> {
       const underWay = runs.get(key);
       if (underWay !== undefined) return underWay;
       const run = start().finally(() => {
@@ -161,11 +141,9 @@ export function singleFlights<T>(): SingleFlights<T> {
       runs.set(key, run);
       return run;
     },
-    forget(key) {
-      runs.delete(key);
-    },
-    forgetAll() {
-      runs.clear();
-    },
+    /** Keeps later callers from joining the key's run under way, because it may have missed a change. */
+    forget: (key: string): void => void runs.delete(key),
+    /** Does the same for all keys. */
+    forgetAll: (): void => runs.clear(),
   };
 }

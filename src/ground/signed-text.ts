@@ -10,13 +10,6 @@ export interface Signing {
   readonly databaseId: () => string;
 }
 
-export interface SignedText {
-  /** Signs a text. `about`: its context, which `read` must repeat. */
-  sign(text: string, about?: string): Promise<string>;
-  /** Returns the text; null if it wasn't signed here, or for another context. */
-  read(signed: string, about?: string): Promise<string | null>;
-}
-
 const ALPHABET = { alphabet: 'base64url', omitPadding: true } as const;
 /** The text, and its HMAC in hex, which unlike base64url has only one spelling. */
 const SIGNED = /^([\w-]+)\.([0-9a-f]{64})$/;
@@ -40,18 +33,20 @@ export function ofSecret<T>(
 }
 
 /** Creates what signs. `use` separates uses of the secret: each derives its own key. */
-export function createSignedText(signing: Signing, use: string): SignedText {
+export function createSignedText(signing: Signing, use: string) {
   const signingKey = ofSecret(signing, (secret) => deriveKey(secret, use));
 
   return {
-    async sign(text, about = '') {
+    /** Signs a text. `about`: its context, which `read` must repeat. */
+    async sign(text: string, about = ''): Promise<string> {
       const key = await signingKey();
       const encoded = bytesOf(text).toBase64(ALPHABET);
       const mac = await crypto.subtle.sign('HMAC', key, whole(encoded, about));
       return `${encoded}.${new Uint8Array(mac).toHex()}`;
     },
 
-    async read(signed, about = '') {
+    /** Returns the text; null if it wasn't signed here, or for another context. */
+    async read(signed: string, about = ''): Promise<string | null> {
       const [, encoded, mac] = SIGNED.exec(signed) ?? [];
       if (encoded === undefined || mac === undefined) return null;
       const key = await signingKey();

@@ -55,7 +55,7 @@ export class Feed {
   readonly #store: KeyStore;
   readonly #clock: Clock;
   readonly #outage: ReturnType<typeof createOutageLog>;
-  readonly #polling: Repeated<void>;
+  readonly #polling: Repeated;
   readonly #pollEveryMs: number;
   readonly #retryAfterMs: number;
   readonly #listeners: FeedListener[] = [];

@@ -8,7 +8,7 @@ import { testClock } from '../support/clock.ts';
 function repeated({ firstMs, jitter }: { firstMs?: number | null; jitter?: number } = {}) {
   const clock = testClock();
   const logged: unknown[] = [];
-  const runs: PromiseWithResolvers<string>[] = [];
+  const runs: PromiseWithResolvers<void>[] = [];
   let everyMs: number | null = 100;
   const work = repeat(
     {
@@ -23,7 +23,7 @@ function repeated({ firstMs, jitter }: { firstMs?: number | null; jitter?: numbe
       event: 'work broken',
     },
     () => {
-      const run = Promise.withResolvers<string>();
+      const run = Promise.withResolvers<void>();
       runs.push(run);
       return run.promise;
     },
@@ -37,7 +37,7 @@ function repeated({ firstMs, jitter }: { firstMs?: number | null; jitter?: numbe
     /** Ends the newest run, and lets what waits for it go on. */
     async end(bug?: Error) {
       const run = runs.at(-1);
-      if (bug === undefined) run?.resolve('done');
+      if (bug === undefined) run?.resolve();
       else run?.reject(bug);
       await new Promise(setImmediate);
     },

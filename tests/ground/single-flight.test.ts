@@ -1,7 +1,7 @@
 // Single-flight: who shares a run, and when the next one starts.
 
 import { describe, expect, test } from 'bun:test';
-import { type SingleFlights, singleFlight, singleFlights } from '../../src/ground/cache.ts';
+import { singleFlight, singleFlights } from '../../src/ground/cache.ts';
 
 test('all who ask while a run is under way share it; the next to ask starts another', async () => {
   const runs: PromiseWithResolvers<string>[] = [];
@@ -35,6 +35,7 @@ test('a run that fails fails for all who share it, and not for the next', async 
 });
 
 describe('for each key', () => {
+  type Flights = ReturnType<typeof singleFlights<string>>;
   const start = (runs: PromiseWithResolvers<string>[]) => () => {
     const run = Promise.withResolvers<string>();
     runs.push(run);
@@ -52,8 +53,8 @@ describe('for each key', () => {
   });
 
   test.each([
-    ['its key', (flights: SingleFlights<string>) => flights.forget('a')],
-    ['all keys', (flights: SingleFlights<string>) => flights.forgetAll()],
+    ['its key', (flights: Flights) => flights.forget('a')],
+    ['all keys', (flights: Flights) => flights.forgetAll()],
   ])('nobody joins a run after %s was forgotten; its end leaves the next one alone', async (_what, forget) => {
     const flights = singleFlights<string>();
     const runs: PromiseWithResolvers<string>[] = [];

@@ -46,7 +46,7 @@ export class Replica {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #outage: OutageLog;
-  readonly #following: Repeated<void>;
+  readonly #following: Repeated;
   #state: State = { is: 'not_open', isDamaged: false };
   #isStopping = false;
 

@@ -4,18 +4,6 @@
 import type { Clock } from '../runtime.ts';
 import type { Bounds } from './semaphore.ts';
 
-export interface Held {
-  /** Holds this many bytes from now on. Returns false, with nothing changed, if there is no room. */
-  hold(bytes: number): boolean;
-  /** Notes that the client has sent or received so many bytes. */
-  moved(bytes: number): void;
-  /** Notes that everything has arrived, so that cutting the client off would release nothing. */
-  keep(): void;
-}
-
-/** Registers a transfer. `cut` ends it at once; by then it holds nothing. */
-export type Pool = (cut: () => void) => Held;
-
 /** A client that moves STEP_BYTES within this time is not cut off. */
 const PATIENCE_MS = 1000;
 /** Fewer bytes don't count as movement: a byte now and then would hold room for ever. */
@@ -29,7 +17,10 @@ interface Transfer {
   movedAtMs: number;
 }
 
-export function createPool({ total }: Pick<Bounds, 'total'>, clock: Clock): Pool {
+export type Pool = ReturnType<typeof createPool>;
+export type Held = ReturnType<Pool>;
+
+export function createPool({ total }: Pick<Bounds, 'total'>, clock: Clock) {
   const stillestFirst = new Set<Transfer>(); // transfers that hold something and may be cut off
   let taken = 0;
 
@@ -58,20 +49,24 @@ export function createPool({ total }: Pick<Bounds, 'total'>, clock: Clock): Pool
     stillestFirst.add(transfer);
   }
 
-  return (cut) => {
+  /** Registers a transfer. `cut` ends it at once; by then it holds nothing. */
+  return (cut: () => void) => {
     const transfer: Transfer = { cut, bytes: 0, movedBytes: 0, movedAtMs: 0 };
     return {
-      hold(bytes) {
+      /** Holds this many bytes from now on. Returns false, with nothing changed, if there is no room. */
+      hold(bytes: number): boolean {
         if (bytes > transfer.bytes && !makeRoom(bytes - transfer.bytes, transfer)) return false;
         if (transfer.bytes === 0 && bytes > 0) touch(transfer); // it begins
         set(transfer, bytes);
         return true;
       },
-      moved(bytes) {
+      /** Notes that the client has sent or received so many bytes. */
+      moved(bytes: number): void {
         transfer.movedBytes += bytes;
         if (transfer.movedBytes >= STEP_BYTES && stillestFirst.has(transfer)) touch(transfer);
       },
-      keep: () => void stillestFirst.delete(transfer),
+      /** Notes that everything has arrived, so that cutting the client off would release nothing. */
+      keep: (): void => void stillestFirst.delete(transfer),
     };
   };
 }

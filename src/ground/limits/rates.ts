@@ -72,21 +72,14 @@ function windowOf(period: Period, nowMs: number, monotonicMs: number): Window {
   return { period, windowS, first, last, startsAtMs, endsAtMs, overAtMs: monotonicMs + endsAtMs - nowMs };
 }
 
-interface Admission {
-  readonly isAdmitted: boolean;
-  readonly remaining: number;
-  /** Whole seconds until the window ends, rounded up. */
-  readonly resetS: number;
-}
-
 /** Buckets kept, about 10 MB. Beyond them, the least recently used may be evicted, and start again empty. */
 const BUCKETS_MAX = 100_000;
 
 /** Creates a counter of the calls of each bucket in this process. It counts a call unless the window is full. */
-export function createWindowCounter({ requests, windowS }: RateLimit, clock: Clock): (bucket: string) => Admission {
+export function createWindowCounter({ requests, windowS }: RateLimit, clock: Clock) {
   const calendar = createCalendar(clock);
   const buckets = createLruCache<{ readonly window: Window; used: number }>({ entries: BUCKETS_MAX });
-  return (name) => {
+  return (name: string) => {
     const window = calendar(windowS);
     let bucket = buckets.get(name);
     if (bucket?.window !== window) {
@@ -105,15 +98,6 @@ export interface Rate {
   readonly perS: number;
 }
 
-export interface TokenBuckets {
-  /** Takes a token and returns 0; or takes none, and returns the seconds until there is one. */
-  take(who: string): number;
-  /** Returns what `take` would return, but takes nothing. */
-  waitS(who: string): number;
-  /** Returns tokens to the bucket that were not needed. */
-  give(who: string, count: number): void;
-}
-
 /** Buckets kept, about 2 MB. */
 export const TOKEN_BUCKETS_MAX = 10_000;
 
@@ -123,8 +107,10 @@ interface Bucket {
   filledAtMs: number;
 }
 
+export type TokenBuckets = ReturnType<typeof createTokenBuckets>;
+
 /** Creates token buckets. Beyond `TOKEN_BUCKETS_MAX`, the least recently used are evicted, and start again full. */
-export function createTokenBuckets({ perS, burst }: Rate, clock: Clock): TokenBuckets {
+export function createTokenBuckets({ perS, burst }: Rate, clock: Clock) {
   const buckets = createLruCache<Bucket>({ entries: TOKEN_BUCKETS_MAX });
 
   function bucketOf(who: string): Bucket {
@@ -143,14 +129,17 @@ export function createTokenBuckets({ perS, burst }: Rate, clock: Clock): TokenBu
   const waitIn = ({ tokens }: Bucket) => Math.max(0, 1 - tokens) / perS;
 
   return {
-    take(who) {
+    /** Takes a token and returns 0; or takes none, and returns the seconds until there is one. */
+    take(who: string): number {
       const bucket = bucketOf(who);
       const seconds = waitIn(bucket);
       if (seconds === 0) bucket.tokens -= 1;
       return seconds;
     },
-    waitS: (who) => waitIn(bucketOf(who)),
-    give(who, count) {
+    /** Returns what `take` would return, but takes nothing. */
+    waitS: (who: string): number => waitIn(bucketOf(who)),
+    /** Returns tokens to the bucket that were not needed. */
+    give(who: string, count: number): void {
       const bucket = bucketOf(who);
       bucket.tokens = Math.min(burst, bucket.tokens + count);
     },

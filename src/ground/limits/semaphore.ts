@@ -11,16 +11,13 @@ export interface Bounds {
 /** Releases what was acquired. May be called repeatedly. */
 export type Release = () => void;
 
-export interface FairSemaphore {
-  /** Acquires one, waiting up to `withinMs`. Returns null after that, or at once if too many wait. */
-  acquire(owner: Owner, withinMs: number): Promise<Release | null>;
-}
-
 /** Ends a wait; null: nothing was left in time. */
 type Settle = (release: Release | null) => void;
 
+export type FairSemaphore = ReturnType<typeof createFairSemaphore>;
+
 /** Creates a semaphore for which owners wait in turn, as many as `waitingBounds` allows. */
-export function createFairSemaphore(bounds: Bounds, waitingBounds: Bounds, clock: Clock): FairSemaphore {
+export function createFairSemaphore(bounds: Bounds, waitingBounds: Bounds, clock: Clock) {
   const takenBy = new Map<Owner, number>(); // of owners that have any
   let taken = 0;
   const queues = createQueues<Settle>();
@@ -83,7 +80,8 @@ export function createFairSemaphore(bounds: Bounds, waitingBounds: Bounds, clock
   }
 
   return {
-    async acquire(owner, withinMs) {
+    /** Acquires one, waiting up to `withinMs`. Returns null after that, or at once if too many wait. */
+    async acquire(owner: Owner, withinMs: number): Promise<Release | null> {
       const ownLength = queues.lengthOf(owner);
       const now = ownLength === 0 ? tryAcquire(owner) : null;
       if (now !== null) return now;
