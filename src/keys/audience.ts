@@ -20,20 +20,13 @@ export interface BindableServers {
   nameOf(resource: string): string | null;
 }
 
-export interface Audience {
-  /** Returns the servers as a request addresses them; undefined: outside a request. */
-  serversFor(publicUrl: string | undefined): BindableServers;
-  /** Returns whether keys may be bound to a stored name. */
-  has(name: string): boolean;
-  /** Returns whether a key bound to a stored name (null: to none) is good for all servers it is presented for. */
-  admits(name: string | null, caller: Pick<Caller, 'resources' | 'publicUrl'>): boolean;
-}
+export type Audience = ReturnType<typeof createAudience>;
 
 /** Returns a stored name as people and clients see it: this server by the URL at which they address it. */
 export const shownServer = (name: string, url: string): string => (name === THIS_SERVER ? url : name);
 
 /** Creates the check of a key's server. `others`: URLs without a trailing slash. */
-export function createAudience(address: ServerAddress, others: readonly string[]): Audience {
+export function createAudience(address: ServerAddress, others: readonly string[]) {
   const spelled = new Map(others.map((url) => [canonicalUrl(url), url]));
   // A request chooses its Host, so fixed names are compared first: no Host can make another server this one.
   const fixed = new Set(ownUrls(address.url));
@@ -47,12 +40,15 @@ export function createAudience(address: ServerAddress, others: readonly string[]
   }
 
   return {
-    serversFor: (publicUrl) => {
+    /** Returns the servers as a request addresses them; undefined: outside a request. */
+    serversFor(publicUrl: string | undefined): BindableServers {
       const url = publicUrl ?? address.url;
       return { url, urls: [url, ...others], nameOf: (resource) => nameOf(resource, publicUrl) };
     },
-    has: (name) => name === THIS_SERVER || others.includes(name),
-    admits(name, caller) {
+    /** Returns whether keys may be bound to a stored name. */
+    has: (name: string): boolean => name === THIS_SERVER || others.includes(name),
+    /** Returns whether a key bound to a stored name (null: to none) is good for all servers it is presented for. */
+    admits(name: string | null, caller: Pick<Caller, 'resources' | 'publicUrl'>): boolean {
       if (name === null) return true;
       const { resources, publicUrl } = caller;
       if (resources === undefined) return name === THIS_SERVER;

@@ -21,7 +21,6 @@ export function dayOfMonth(day: number): DayOfMonth {
 
 const dayOf = ({ month, date }: DayOfMonth): number => Date.UTC(Math.floor(month / 12), month % 12, date) / MS_PER_DAY;
 
-/** Returns the column of a day of a month. */
 export const columnOf = ({ date }: DayOfMonth): string => `d${date}`;
 
 /** All days of a row together. */
@@ -31,23 +30,17 @@ export const WHOLE = COLUMNS.join(' + ');
 export const unitsOn = (date: string, otherwise = 'NULL'): string =>
   `CASE ${date} ${COLUMNS.map((column, at) => `WHEN ${at + 1} THEN ${column}`).join(' ')} ELSE ${otherwise} END`;
 
-/** Consecutive days, as a statement selects them. */
-interface SelectedDays {
-  /** A column for each day. */
-  readonly columns: readonly string[];
-  /** Joins the months of the holder with this row: one row for each. */
-  join(row: string): string;
-  /** The condition that there is any of these months. */
-  readonly isUsed: string;
-}
-
-export function selectedDays(first: number, count: number): SelectedDays {
+/** Returns consecutive days, as a statement selects them. */
+export function selectedDays(first: number, count: number) {
   const days = Array.from({ length: count }, (_, at) => dayOfMonth(first + at));
   const months = [...new Set(days.map(({ month }) => month))];
   return {
+    /** A column for each day. */
     columns: days.map((day) => `m${day.month}.${columnOf(day)}`),
+    /** The condition that there is any of these months. */
     isUsed: months.map((at) => `m${at}.row IS NOT NULL`).join(' OR '),
-    join: (row) =>
+    /** Joins the months of the holder with this row: one row for each. */
+    join: (row: string): string =>
       months.map((at) => `LEFT JOIN key_months m${at} ON m${at}.row = ${row} AND m${at}.month = ${at}`).join('\n'),
   };
 }

@@ -59,19 +59,13 @@ type Message =
   | readonly ['read', Statement]
   | readonly ['checkpoint' | 'end'];
 
-/** Each call but `read` must wait for the end of the one before. All throw like a Database. */
-export interface FileThread {
-  /** Runs statements in one transaction, all or none, which a power cut may undo; returns no rows. */
-  writeAll(statements: readonly Statement[]): Promise<readonly Written[]>;
-  /** Reads, after all reads before. */
-  read(statement: Statement): Promise<readonly Row[]>;
-  /** Checkpoints the log, so that the next commit in the event loop need not. */
-  checkpoint(): Promise<void>;
-  end(): Promise<void>;
-}
+export type FileThread = ReturnType<typeof createFileThread>;
 
-/** Creates a thread that starts with its first statement, and then takes 15 MB of memory. The file must exist by then. */
-export function createFileThread(path: string): FileThread {
+/**
+ * Creates a thread that starts with its first statement, and then takes 15 MB of memory. The file must exist by then. Each
+ * call but `read` must wait for the end of the one before. All throw like a Database.
+ */
+export function createFileThread(path: string) {
   let thread: Worker | null = null;
   let lastRead: Promise<unknown> = Promise.resolve();
 
@@ -105,17 +99,20 @@ export function createFileThread(path: string): FileThread {
   }
 
   return {
-    async writeAll(statements) {
+    /** Runs statements in one transaction, all or none, which a power cut may undo; returns no rows. */
+    async writeAll(statements: readonly Statement[]): Promise<readonly Written[]> {
       const changes = (await send(['write', statements])) as readonly number[];
       return changes.map((changed) => ({ rows: [], changed, repeated: false }));
     },
-    read(statement) {
+    /** Reads, after all reads before. */
+    read(statement: Statement): Promise<readonly Row[]> {
       const mine = lastRead.then(() => send(['read', statement]));
       lastRead = mine.catch(() => {});
       return mine as Promise<readonly Row[]>;
     },
-    checkpoint: async () => void (thread !== null && (await send(['checkpoint']))),
-    async end() {
+    /** Checkpoints the log, so that the next commit in the event loop need not. */
+    checkpoint: async (): Promise<void> => void (thread !== null && (await send(['checkpoint']))),
+    async end(): Promise<void> {
       await lastRead;
       if (thread !== null) await ask(['end']).catch(() => {}); // a failed one has closed the file
       await drop();
