@@ -205,6 +205,29 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
     60_000,
   );
 
+  test.each(['{"active":true,"fresh_ms":null,"bound_ms":975}', '{}', '[]'])(
+    'a 200 that is not of the server, with %s, is no answer',
+    async (inPlace) => {
+      const { key } = await at.createKey('kim');
+      await remembered(key);
+      at.between = async () => new Response(inPlace);
+      while ((await client.ask({ key })).ok) await Bun.sleep(50); // as long as it knows enough
+      for (const asked of [key, 'never seen']) expect(await client.ask({ key: asked })).toMatchObject(UNAVAILABLE);
+      at.between = null;
+      await remembered(key);
+    },
+    180_000,
+  );
+
+  test('what says only that a token is unknown is no news of changes', async () => {
+    const { key } = await at.createKey('kim');
+    await remembered(key);
+    at.between = async () => new Response('{"active":false}');
+    while ((await client.ask({ key })).ok) await Bun.sleep(50); // as long as it knows enough
+    at.between = null;
+    await remembered(key);
+  }, 30_000);
+
   test('units that were told while a question was on its way are not lent once more', async () => {
     /** Returns how many checks the answer let in; null if a busy machine kept the client from knowing enough. */
     async function lentAfterHeldAnswer(): Promise<number | null> {

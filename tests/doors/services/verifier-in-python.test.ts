@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { lateEndings, type Servers, startServers } from '../../support/checked-service.ts';
 import { run } from '../../support/command.ts';
 import { ROOT } from '../../support/documents.ts';
-import { everything, rows } from '../../support/everything.ts';
+import { everything } from '../../support/everything.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { type Asked, startVerifier, type VerifierProcess } from '../../support/verifier-process.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -112,30 +112,6 @@ print(len(named) > 5, [name for name in named if name.split(".")[0] not in sys.s
     const letsIn = async (key: string) => (await client.ask({ key, scopes: ['read'] })).ok;
     expect(await lateEndings(at, BOUND_MS, letsIn)).toEqual([]);
   }, 180_000);
-
-  test.each(rows(['{"active":true,"fresh_ms":null,"bound_ms":975}', '{}', '[]'], 1))(
-    'a 200 that is not of the server, with %s, is no answer',
-    async (inPlace) => {
-      const { key } = await at.createKey('kim');
-      await remembered({ key });
-      at.between = async () => new Response(inPlace);
-      while ((await client.ask({ key })).ok) await Bun.sleep(50); // as long as it knows enough
-      expect(await client.ask({ key })).toMatchObject({ ok: false, status: 503 });
-      expect(await client.ask({ key: 'never seen' })).toMatchObject({ ok: false, status: 503 });
-      at.between = null;
-      await remembered({ key });
-    },
-    180_000,
-  );
-
-  test('what says only that a token is unknown is no news of changes', async () => {
-    const { key } = await at.createKey('kim');
-    await remembered({ key });
-    at.between = async () => new Response('{"active":false}');
-    while ((await client.ask({ key })).ok) await Bun.sleep(50); // as long as it knows enough
-    at.between = null;
-    await remembered({ key });
-  }, 30_000);
 
   test('keys that come and go leave nothing behind', async () => {
     const keys: string[] = [];
