@@ -258,20 +258,27 @@ describe('a tool file that asks for a key without a schema', () => {
     { quota: { requests: 1, period: 'year' as 'day' } },
   ];
 
-  test.each([...wrong, ...limits])('gets none with %j', async (fields) => {
+  type Keys = ToolDeps['keys'];
+  type Ask = (keys: Keys, actor: ReturnType<typeof actorFor>, keyId: string) => ReturnType<Keys['create']>;
+
+  /** An app with such a tool. */
+  function serving(ask: Ask) {
     const make = ({ guards, keys }: ToolDeps) => [
       defineTool(guards.userJwt, {
         ...facts('ask'),
-        input: v.strictObject({}),
-        output: v.strictObject({ id: v.string() }),
-        async run(_, { auth }) {
-          const actor = actorFor(auth.subject);
-          const made = await keys.create(actor, { ...asked, ...fields });
-          return made.ok ? ok({ id: made.value.record.id }) : made;
+        input: v.strictObject({ keyId: v.optional(v.string(), '') }),
+        output: v.strictObject({}),
+        async run({ keyId }, { auth }) {
+          const made = await ask(keys, actorFor(auth.subject), keyId);
+          return made.ok ? ok({}) : made;
         },
       }),
     ];
-    await using app = await createTestApp({ toolFiles: [{ file: 'tools/wrong.ts', make }] });
+    return createTestApp({ toolFiles: [{ file: 'tools/wrong.ts', make }] });
+  }
+
+  test.each([...wrong, ...limits])('gets none with %j', async (fields) => {
+    await using app = await serving((keys, actor) => keys.create(actor, { ...asked, ...fields }));
     const { status, body } = await app.call('ask', {}, await bearer(app, 'alice'));
     expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_input' });
     expect(body.issues[0].path).toStartWith(String(Object.keys(fields)[0]));
@@ -284,20 +291,9 @@ describe('a tool file that asks for a key without a schema', () => {
   ];
 
   test.each(rotations)('is not rotated with %j', async (rotation) => {
-    const make = ({ guards, keys }: ToolDeps) => [
-      defineTool(guards.userJwt, {
-        ...facts('rotate'),
-        input: v.strictObject({ keyId: v.string() }),
-        output: v.strictObject({}),
-        async run({ keyId }, { auth }) {
-          const rotated = await keys.rotate(actorFor(auth.subject), keyId, rotation);
-          return rotated.ok ? ok({}) : rotated;
-        },
-      }),
-    ];
-    await using app = await createTestApp({ toolFiles: [{ file: 'tools/wrong.ts', make }] });
+    await using app = await serving((keys, actor, keyId) => keys.rotate(actor, keyId, rotation));
     const { id: keyId, key } = await app.createKey('alice', { expiresInDays: 1 });
-    const { status, body } = await app.call('rotate', { keyId }, await bearer(app, 'alice'));
+    const { status, body } = await app.call('ask', { keyId }, await bearer(app, 'alice'));
     expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_input' });
     expect((await app.useKey(key)).status).toBe(200);
   });
