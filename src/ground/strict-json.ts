@@ -19,9 +19,10 @@ const TOKEN = /"(?:[^"\\]|\\.)*"(?=(\s*:)?)|[[\]{}]/g;
 
 /** Returns whether some object of a valid JSON text, at any depth, has two members of one name. */
 function hasMemberTwice(text: string): boolean {
-  const open: Set<string>[] = []; // the names in each open object; in an array none is added
+  const open: (Set<string> | null)[] = []; // the names in each open object; null: an array
   for (const [token, colon] of text.matchAll(TOKEN)) {
-    if (token === '{' || token === '[') open.push(new Set());
+    if (token === '{') open.push(new Set());
+    else if (token === '[') open.push(null);
     else if (token === '}' || token === ']') open.pop();
     else if (colon !== undefined) {
       const name: string = JSON.parse(token);
