@@ -139,7 +139,8 @@ async function replace({ db, copyTo }: FileAlone, before: string, { backup, conf
 /** Creates the file. If root runs the command, the file gets its folder's owner, who runs the server. */
 function makeFile(path: string): void {
   makePrivate(path);
-  giveTo(statSync(dirname(path)), path);
+  const file = realpathSync(path); // a link's own folder may be root's
+  giveTo(statSync(dirname(file)), file);
 }
 
 /** Gives a file to the owner of another one, if root runs the command. */

@@ -3,6 +3,7 @@
 
 import { expect, test } from 'bun:test';
 import {
+  chownSync,
   cpSync,
   existsSync,
   lstatSync,
@@ -26,6 +27,9 @@ import { startSqld } from '../../support/sqld.ts';
 import { storeOn } from '../../support/store-mode.ts';
 import { bearer, createTestApp, eventsIn, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
 import { advanceUntil, waitFor } from '../../support/wait-for.ts';
+
+/** A user who isn't root. */
+const ANYBODY = 12345;
 
 /** The bound, and a millisecond. */
 const LATER_MS = 1001;
@@ -100,8 +104,10 @@ test('where a link leads to nothing, the database is made there, and the link st
   const { key } = await app.createKey('alice');
   const [folder, elsewhere] = [temporaryFolder(), join(temporaryFolder(), 'elsewhere.db')];
   symlinkSync(elsewhere, fileOf({ folder }));
+  if (process.getuid?.() === 0) chownSync(dirname(elsewhere), ANYBODY, ANYBODY);
   expect(await keys({ folder }, 'restore', await backup(app))).toMatchObject({ code: 0 });
   expect(statSync(elsewhere).mode & 0o777).toBe(0o600);
+  expect(statSync(elsewhere).uid).toBe(statSync(dirname(elsewhere)).uid);
   expect(lstatSync(fileOf({ folder })).isSymbolicLink()).toBe(true);
   await using restored = await serve(folder);
   expect(await use(restored, key)).toBe(200);
