@@ -46,8 +46,11 @@ function refuse(sentence) {
   set({ notice: `The link that was opened signs nobody in, and you stay signed in. ${sentence}` });
 }
 
+/** What the server says of a workload's token, which was signed for this server, but as a key. */
+const OF_KEY = 'an API key was sent';
+
 const refusalOf = ({ isInTime }, { failure, problem }) =>
-  problem.code === 'invalid_token' && isInTime ? FOREIGN : failure;
+  problem.code === 'invalid_token' && isInTime && !failure.endsWith(OF_KEY) ? FOREIGN : failure;
 
 /** Returns whether a stranger's link could make somebody lose something, or unknowingly work for another person. */
 const isAtStake = () => setup.app !== null || page.session !== null || isKeyShown() || !isOwn(page.task);

@@ -3,7 +3,8 @@
 import { expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { describeInBrowser } from '../../support/browser.ts';
-import { createTestApp } from '../../support/test-app.ts';
+import { createIssuer } from '../../support/issuer.ts';
+import { createTestApp, type TestApp } from '../../support/test-app.ts';
 import { isInMemory } from '../widgets/heap.ts';
 import { appForBrowser, historyOf, withKeysPage } from './keys-page.ts';
 
@@ -38,6 +39,16 @@ test('the page is not there with KEYS_PAGE=0, and a scope that is markup stays t
   expect(html).not.toContain('<script>alert');
 });
 
+/** Returns a workload's token that a rule lets in as a key. */
+async function workloads(app: TestApp): Promise<string> {
+  await using issuer = await createIssuer();
+  const id = (await app.keys('create', '--user', 'acme', '--name', 'job', '--scope', 'read', '--no-secret')).trim();
+  await app.keys('rule', 'add', id, '--issuer', issuer.url, '--subject', 'job');
+  app.clock.advance(1000); // the server learns that there are rules
+  const nowS = Math.floor(Date.now() / 1000);
+  return issuer.token({ sub: 'job', aud: app.url, iat: nowS, exp: nowS + 300 });
+}
+
 describeInBrowser('the ways in', (browser) => {
   test('name the command that makes a link as it is typed here, and the settings it needs, without their values', async () => {
     await using app = await createTestApp({ env: { JWT_ISSUER: 'https://issuer.example/secret' } });
@@ -60,6 +71,8 @@ describeInBrowser('the ways in', (browser) => {
       const open = (token: string) => page.evaluate((hash) => location.assign(hash), `#token=${token}`);
       const said = page.getByRole('alert');
       await said.getByText('it was not signed for this server: with another secret').waitFor();
+      await open(await workloads(app));
+      await said.getByText('This tool needs a user token; an API key was sent').waitFor();
       await open(await app.token('alice', { exp: 1_700_000_000 }));
       await said.getByText('The user token has expired').waitFor();
       await open(await app.token('bob'));
