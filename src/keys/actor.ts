@@ -5,7 +5,7 @@ import { createTokenBuckets, type Rate } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
-import type { Log, RequestIds } from '../watch/log.ts';
+import type { Log, LogFields, RequestIds } from '../watch/log.ts';
 
 /** Who a token of another issuer is about. */
 export interface Workload {
@@ -110,31 +110,40 @@ export const actorFields = ({ userId, actor, requestId, traceId }: RequestIds & 
 export const personOf = ({ userId, actor }: Pick<Actor, 'userId' | 'actor'>): string =>
   actor === userId ? userId : `${userId}\0${actor}`;
 
+/** Creates rate limits in this process that count together. `what` distinguishes their throttled lines in the log. */
+export function createBudget(what: string, rates: readonly Rate[], clock: Clock, log: Log) {
+  const budgets = rates.map((rate) => createTokenBuckets(rate, clock));
+
+  const waitOf = (who: string) => Math.max(...budgets.map((budget) => budget.waitS(who)));
+
+  return {
+    /** Takes one token from each bucket of theirs, or none if any is empty. `fields`: who it is, for the log. */
+    take(who: string, fields: LogFields): Result<void, Problem> {
+      const seconds = waitOf(who);
+      if (seconds === 0) {
+        for (const budget of budgets) budget.take(who);
+        return ok(undefined);
+      }
+      log.warnThrottled('Rate limit exceeded', `${what} ${who}`, fields);
+      return err({ code: 'rate_limited', retryAfterS: Math.ceil(seconds) });
+    },
+    /** Returns what was taken and not needed. */
+    give(who: string): void {
+      for (const budget of budgets) budget.give(who, 1);
+    },
+    /** Returns whether `take` would refuse. */
+    isUsedUp: (who: string): boolean => waitOf(who) > 0,
+  };
+}
+
 export type PersonBudget = ReturnType<typeof createPersonBudget>;
 
 /** Creates rate limits for what one person does with keys, in this process. */
 export function createPersonBudget(rates: readonly Rate[], clock: Clock, log: Log) {
-  const budgets = rates.map((rate) => createTokenBuckets(rate, clock));
-
-  const waitOf = (person: string) => Math.max(...budgets.map((budget) => budget.waitS(person)));
-
+  const budget = createBudget('user', rates, clock, log);
   return {
-    /** Takes one token from each of the person's buckets, or none if any is empty. */
-    take(actor: Actor): Result<void, Problem> {
-      const person = personOf(actor);
-      const seconds = waitOf(person);
-      if (seconds === 0) {
-        for (const budget of budgets) budget.take(person);
-        return ok(undefined);
-      }
-      log.warnThrottled('Rate limit exceeded', `user ${person}`, actorFields(actor));
-      return err({ code: 'rate_limited', retryAfterS: Math.ceil(seconds) });
-    },
-    /** Returns what was taken and not needed. */
-    give(actor: Actor): void {
-      for (const budget of budgets) budget.give(personOf(actor), 1);
-    },
-    /** Returns whether `take` would refuse. */
-    isUsedUp: (actor: Actor): boolean => waitOf(personOf(actor)) > 0,
+    take: (actor: Actor) => budget.take(personOf(actor), actorFields(actor)),
+    give: (actor: Actor) => budget.give(personOf(actor)),
+    isUsedUp: (actor: Actor) => budget.isUsedUp(personOf(actor)),
   };
 }

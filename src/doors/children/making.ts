@@ -2,11 +2,18 @@
 
 import { type Refusal, refused } from '../../api/oauth.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
-import { createTokenBuckets } from '../../ground/limits/rates.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
-import { type Actor, actorBy, type Caller, callerFor, createPersonBudget, type OriginOf } from '../../keys/actor.ts';
+import {
+  type Actor,
+  actorBy,
+  type Caller,
+  callerFor,
+  createBudget,
+  createPersonBudget,
+  type OriginOf,
+} from '../../keys/actor.ts';
 import type { Audience } from '../../keys/audience.ts';
 import { earlier, fingerprintOf, hashKey, mintId, mintKey } from '../../keys/record.ts';
 import type { ChildRecord } from '../../keys/store.ts';
@@ -52,19 +59,14 @@ export function createMakeChild(options: MakeChildOptions) {
   const { db, verifier, audience, ageClock: clock, random, sha256, log, originOf, config } = options;
   const { keyPrefix, production } = config;
   const childStore = createChildStore(db);
-  const budgets = [LIMITS.exchangesOfKey, LIMITS.exchangesOfKeyAndDay].map((rate) => createTokenBuckets(rate, clock));
+  const keysBudget = createBudget('exchanges', [LIMITS.exchangesOfKey, LIMITS.exchangesOfKeyAndDay], clock, log);
   const ownersBudget = createPersonBudget([LIMITS.exchanges, LIMITS.exchangesOfDay], clock, log);
 
   /** Takes from the key's own budget, then from its owner's: one key that leaked leaves something to his others. */
   function take(about: { readonly keyId: string; readonly userId: string }, owner: Actor): Result<void, Problem> {
-    const seconds = Math.max(...budgets.map((budget) => budget.waitS(about.keyId)));
-    if (seconds > 0) {
-      const { requestId, traceId } = owner;
-      log.warnThrottled('Rate limit exceeded', `exchanges ${about.keyId}`, { requestId, traceId, ...about });
-      return err({ code: 'rate_limited', retryAfterS: Math.ceil(seconds) });
-    }
-    for (const budget of budgets) budget.take(about.keyId);
-    return ownersBudget.take(owner);
+    const { requestId, traceId } = owner;
+    const taken = keysBudget.take(about.keyId, { requestId, traceId, ...about });
+    return taken.ok ? ownersBudget.take(owner) : taken;
   }
 
   /** Returns the server that the child is bound to; null: none; undefined: keys can't be bound to that one. */

@@ -5,13 +5,12 @@
 import { logsUses } from '../../calls/api-key.ts';
 import { createLruCache } from '../../ground/cache.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
-import { createTokenBuckets } from '../../ground/limits/rates.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
-import type { Clock } from '../../ground/runtime.ts';
+import { createBudget } from '../../keys/actor.ts';
 import type { Feed } from '../../keys/feed.ts';
 import { countedKeyId } from '../../keys/record.ts';
-import type { Log, LogRepeated } from '../../watch/log.ts';
+import type { LogRepeated } from '../../watch/log.ts';
 import type { Body } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
 import { oauthErrorResponse } from '../../web/problem-response.ts';
@@ -19,15 +18,7 @@ import type { Macs } from './marks.ts';
 import { CURSOR_CHARS_MAX, type RecentChanges } from './recent-changes.ts';
 import { refuseService } from './refuse.ts';
 import { type Reported, type Used, usedIn } from './reported.ts';
-import {
-  INVALID,
-  jsonResponse,
-  type ServiceCall,
-  type ServiceRoute,
-  type ServicesOptions,
-  SLOW_DOWN,
-  serviceGuard,
-} from './service.ts';
+import { INVALID, jsonResponse, type ServiceRoute, type ServicesOptions, SLOW_DOWN, serviceGuard } from './service.ts';
 
 const UNAVAILABLE: Problem = { code: 'store_unavailable', reason: 'not current' };
 
@@ -39,7 +30,7 @@ export function changesRoute(
 ): ServiceRoute {
   const { recheck, feed, ageClock, log } = options;
   const allow = serviceGuard(options, { logUse: firstOfEach(logsUses(log)) });
-  const admit = createAdmit(ageClock, log);
+  const budget = createBudget('changes', [LIMITS.askingForChanges], ageClock, log);
   const answerTo = createAnswer(feed, recent, macs);
 
   async function post(context: RequestContext, body: Body): Promise<Response> {
@@ -47,8 +38,9 @@ export function changesRoute(
     const allowed = await allow(context, body);
     if (!allowed.ok) return refuseService(context, allowed.error);
     const { caller, form } = allowed.value;
-    const admitted = admit(caller);
-    if (!admitted.ok) return oauthErrorResponse(admitted.error, null, { error: SLOW_DOWN });
+    const keyId = countedKeyId(caller.auth);
+    const taken = budget.take(keyId, { requestId: caller.requestId, keyId, userId: caller.auth.subject });
+    if (!taken.ok) return oauthErrorResponse(taken.error, null, { error: SLOW_DOWN });
     const asked = fieldsOf(form);
     if (!asked.ok) return refuseService(context, asked.error);
     const { cursor, used } = asked.value;
@@ -90,18 +82,6 @@ function createAnswer(feed: Feed, recent: RecentChanges, macs: () => Promise<Mac
       bound_ms: feed.boundMs,
       ...(changed === null && { all: true }),
     };
-  };
-}
-
-/** Creates the limit of requests, for each calling key. */
-function createAdmit(ageClock: Clock, log: Log) {
-  const budget = createTokenBuckets(LIMITS.askingForChanges, ageClock);
-  return ({ requestId, auth }: ServiceCall): Result<void, Problem> => {
-    const keyId = countedKeyId(auth);
-    const seconds = budget.take(keyId);
-    if (seconds === 0) return ok(undefined);
-    log.warnThrottled('Rate limit exceeded', `changes ${keyId}`, { requestId, keyId, userId: auth.subject });
-    return err({ code: 'rate_limited', retryAfterS: Math.ceil(seconds) });
   };
 }
 
