@@ -2,7 +2,6 @@
 
 import { singleFlights } from './cache.ts';
 
-/** The secret that signs. */
 export interface Signing {
   /** Reads the secret that all processes on the database share. */
   readonly readSecret: () => Promise<string>;

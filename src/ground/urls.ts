@@ -2,7 +2,6 @@
 
 import { isLoopback } from './ip.ts';
 
-/** Returns the URL of the page where people manage their keys. */
 export const keysPageUrl = (publicUrl: string): string => `${publicUrl}/keys`;
 
 /** Returns a URL without its user-info and query, even if it is malformed. */

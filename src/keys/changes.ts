@@ -49,7 +49,6 @@ export interface ChangesOptions extends ChangeParts {
 export function createChanges(options: ChangesOptions) {
   const { store, derived, feed, clock, log, originOf, granted, failedChanges } = options;
 
-  /** Returns whether an active key or child has this id. */
   async function isActive({ userId }: Actor, keyId: string): Promise<boolean> {
     if ((await store.findOwn(userId, keyId))?.active) return true;
     const children = await derived.findChildren({ ids: [keyId] });

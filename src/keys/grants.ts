@@ -19,7 +19,6 @@ import { type Actor, actorFields } from './actor.ts';
 import type { Audience } from './audience.ts';
 import type { ApiKeyRecord } from './record.ts';
 
-/** The most scopes of a key. */
 export const SCOPES_MAX = 100;
 /** The most characters of a key's scopes together, so that they take at most 4 KB in a list. */
 export const SCOPES_CHARS_MAX = 2000;

@@ -88,7 +88,6 @@ export class KnownKeys {
     });
   }
 
-  /** Returns how many statements have read keys. */
   get reads(): number {
     return this.#readCount + this.#options.unknownKeys.reads;
   }
@@ -268,7 +267,6 @@ class ChangedOwners {
     this.#changes.clear();
   }
 
-  /** Returns whether the owner has changed since this version. */
   hasChangedSince(version: number, owner: string): boolean {
     if (version < this.#allVersion) return true;
     return this.#changes.size > 0 && version < (this.#changes.get(owner)?.version ?? 0);

@@ -45,7 +45,6 @@ export interface ApiKeyRecord {
   readonly foreignHash: string | null;
 }
 
-/** The defaults of a new key. */
 export const NEW_KEY = {
   active: true,
   second: null,
@@ -181,7 +180,6 @@ const ID_SHAPE = /^[0-9a-f]{32}$/;
 export const mintKey = (prefix: string, production: boolean, random: RandomBytes): string =>
   `${prefix}_${production ? 'live' : 'test'}_${random(KEY_RANDOM_BYTES).toHex()}`;
 
-/** Makes an id of 32 lowercase hex characters. */
 export const mintId = (random: RandomBytes): string => random(ID_RANDOM_BYTES).toHex();
 
 /** Returns whether a text could be a key. Any prefix passes, so keys survive a change of the configured one. */

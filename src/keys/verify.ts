@@ -180,7 +180,6 @@ export function createVerifier(options: VerifierOptions) {
     },
     /** Reads keys by the hashes of their secrets with one statement, so that `recall` finds them. */
     readAll: (keyHashes: readonly string[]) => known.readAll(keyHashes),
-    /** Returns how often the store was read. */
     get reads() {
       return known.reads;
     },

@@ -21,7 +21,6 @@ type Kind = 'plain' | 'free';
 interface Field<T> {
   readonly columns: Readonly<Record<string, Kind>>;
   read(row: Row): T;
-  /** Returns a value for each column. */
   write(value: T): readonly Value[];
 }
 

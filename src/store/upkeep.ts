@@ -177,7 +177,6 @@ async function removeCountsOf(db: Database, { batch, remove }: Holders, run: Run
   }
 }
 
-/** Returns the statements of one batch. */
 export const statementsOf = (removal: Removal, run: Run): Statement[] => removal.map((sql) => statementOf(sql, run));
 
 /** Returns a statement, with an argument only if it has parameters. */

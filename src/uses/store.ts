@@ -14,7 +14,6 @@ export interface CountsAsOf {
 export interface DefaultCounts {
   /** Seconds; 0: no limit. */
   readonly windowS: number;
-  /** Whether the quota is monthly. */
   readonly hasMonth: boolean;
 }
 

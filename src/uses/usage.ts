@@ -102,7 +102,6 @@ export function createUsage(options: UsageOptions) {
       return holders.length === 0 ? [{ holder: { kind: 'key', id: keyId }, units: 0 }] : leasesOf(holders);
     },
 
-    /** Returns the quota in force. */
     quotaOf: ({ quota }: Pick<CountedKey, 'quota'>): Quota | null => quota ?? keyQuota,
     /** Returns the state of all limits of a key, like `admit`, but counts nothing. */
     limitsOf: (keyId: string): RateLimitStates => statesOf(holdersOf(keyId), clock.nowMs()),

@@ -147,7 +147,6 @@ const NAME_CHARS_MAX = 200;
 const nameOf = ({ keyName, workload }: KeyIdentity): string =>
   workload === null ? keyName : [...workload.subject].slice(0, NAME_CHARS_MAX).join('');
 
-/** The most scopes in a line of the log. */
 const SCOPES_LOGGED = 5;
 
 /** Returns the refusal of a key that may not hand on the scopes; null: it may. */

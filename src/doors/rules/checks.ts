@@ -183,7 +183,6 @@ export const fitOf = (rule: Rule, { payload }: ParsedToken, audiences: readonly 
 export const isFit = (rule: Rule, { payload }: ParsedToken, audiences: readonly string[]): boolean =>
   RULE_CHECKS.every((check) => check(rule, payload, audiences).refusal === null);
 
-/** The most characters of a value that are shown. */
 const SHOWN_CHARS_MAX = 200;
 
 const shown = (value: unknown): string =>

@@ -70,7 +70,6 @@ export class RecentChanges {
     });
   }
 
-  /** Returns the state of a cursor now. */
   stateOf(cursor: string, macs: Macs): CursorState {
     if (cursor === this.currentCursor(macs)) return NOTHING;
     const [, digits, code] = CURSOR.exec(cursor) ?? [];

@@ -19,7 +19,6 @@ import { carriesCredential, type RequestContext } from '../../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../../web/headers.ts';
 import type { BodyHandler, Refuse } from '../../web/router.ts';
 
-/** The scope of a key that may ask. */
 const SERVICE_SCOPE = 'introspect';
 
 /** The error for a calling key that has used up its budget. No limit of another key is meant. */

@@ -176,7 +176,6 @@ class Holder {
 /** No question is on its way for longer. */
 const SETTLED_KEPT_MS = 3 * QUESTION_MS_MAX;
 
-/** A cached answer. */
 interface CachedAnswer {
   readonly hash: string;
   readonly identity: Verified;

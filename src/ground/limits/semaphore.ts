@@ -118,7 +118,6 @@ export function createQueues<T>() {
   }
 
   return {
-    /** Returns how many wait in all. */
     get size() {
       return size;
     },

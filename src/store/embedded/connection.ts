@@ -9,7 +9,6 @@ import { openSqlite, type SqliteConnection } from './sqlite.ts';
 const LOCK_WAIT_MS = 3;
 /** While the file is locked, a statement is retried until this long after it was requested. */
 export const RETRY_MS_MAX = 5000;
-/** The longest random pause between two tries. */
 const RETRY_PAUSE_MS_MAX = 20;
 /**
  * The length in pages (4 KiB) from which a commit checkpoints the write-ahead log, in 4 ms; at SQLite's default of 1,000,

@@ -22,7 +22,6 @@ export interface RemoteOptions {
   /** Multiplies the time that a statement may take, for tests on busy machines. */
   readonly storePatience?: number | undefined;
   readonly log: Log;
-  /** Creates the replica, if one is configured. */
   readonly createReplica?: CreateReplica | undefined;
 }
 
