@@ -77,8 +77,7 @@ export const createExchangeGrant =
 
 /** Reads what is exchanged (RFC 8693 §2.1): a key, or a token of another issuer. */
 function subjectTokenIn(form: URLSearchParams): Result<Presented, Refusal> {
-  const get = (name: string) => parameter(form, name);
-  const [token, type] = [get('subject_token'), get('subject_token_type')];
+  const [token, type] = [parameter(form, 'subject_token'), parameter(form, 'subject_token_type')];
   const isJwt = JWT_TYPES.includes(type);
   if (token === null || !(isJwt || type === ACCESS_TOKEN)) {
     return refused('invalid_request', 'no subject_token, or a subject_token_type that is not exchanged');

@@ -234,14 +234,14 @@ class KeyVerifier implements Verifier {
   #hangUp = new AbortController();
   /** Whether that reports units: then it is not ended at once. */
   #isReporting = false;
-  readonly #begun: Promise<void>;
+  /** The first request of the loop. */
+  readonly #first: Promise<Next>;
   readonly #listening: Promise<void>;
 
   constructor(options: VerifierOptions) {
     this.#server = new Server(options);
-    const begun = withResolvers();
-    this.#begun = begun.promise;
-    this.#listening = this.#listen(begun.resolve);
+    this.#first = this.#askForChanges();
+    this.#listening = this.#listen();
   }
 
   async verify(key: string, demand: Demand = {}): Promise<Verified | Refused> {
@@ -383,7 +383,7 @@ class KeyVerifier implements Verifier {
       return UNAVAILABLE;
     }
     try {
-      if (this.#known === undefined) await this.#begun;
+      if (this.#known === undefined) await this.#first;
       const question = { key, hash, cost, began };
       return (await this.#question(question, ahead)) ?? (await this.#question(question, [])) ?? UNAVAILABLE;
     } finally {
@@ -521,12 +521,12 @@ class KeyVerifier implements Verifier {
     return reports;
   }
 
-  /** Listens until closed. Calls `begun` after the first response or failure. */
-  async #listen(begun: () => void): Promise<void> {
+  /** Listens until closed. */
+  async #listen(): Promise<void> {
     const { signal } = this.#closing;
-    for (let pauseMs = PAUSE_MS_MIN; !signal.aborted; ) {
-      const next = await this.#askForChanges();
-      begun();
+    let pauseMs = PAUSE_MS_MIN;
+    for (let asking = this.#first; ; asking = this.#askForChanges()) {
+      const next = await asking;
       if (next.is === 'again') {
         pauseMs = PAUSE_MS_MIN;
         await pause(next.atMs - performance.now(), signal);
@@ -534,14 +534,12 @@ class KeyVerifier implements Verifier {
         await pause(Math.min(pauseMs, next.retryAfterMs), signal);
         pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX);
       }
+      if (signal.aborted) return;
     }
-    begun();
   }
 
-  /** Asks once what has changed. `again`: the next request is due at this time of the awake clock, 0: at once. */
-  async #askForChanges(): Promise<
-    { readonly is: 'again'; readonly atMs: number } | { readonly is: 'failed'; readonly retryAfterMs: number }
-  > {
+  /** Asks once what has changed. */
+  async #askForChanges(): Promise<Next> {
     const asked = now();
     const reports = this.#take();
     const isAllReported = this.#unreported.size === 0;
@@ -580,6 +578,9 @@ class KeyVerifier implements Verifier {
     if (this.knownForMs() > this.#boundMs) this.#server.warn(LATE);
   }
 }
+
+/** What follows a request of the loop. `again`: the next is due at this time of the awake clock, 0: at once. */
+type Next = { readonly is: 'again'; readonly atMs: number } | { readonly is: 'failed'; readonly retryAfterMs: number };
 
 /** One check's question. */
 interface Question {
@@ -881,13 +882,4 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
       resolve();
     }
   });
-}
-
-/** Replaces Promise.withResolvers, which Node 20 lacks. */
-function withResolvers(): { readonly promise: Promise<void>; readonly resolve: () => void } {
-  let resolve = () => {};
-  const promise = new Promise<void>((done) => {
-    resolve = done;
-  });
-  return { promise, resolve };
 }
