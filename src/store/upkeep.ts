@@ -5,7 +5,7 @@ import { repeat } from '../ground/background.ts';
 import type { FeedPage } from '../ground/change-feed.ts';
 import { type Clock, MS_PER_DAY, MS_PER_HOUR, sleep } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
-import type { Database, Statement } from './database.ts';
+import { type Database, firstOf, type Statement } from './database.ts';
 import { BATCH_ROWS, CHANGES_KEPT_MAX, NOW_S, OLDEST_S, of, type Removal, type Run, TABLES } from './tables.ts';
 
 /** The first run is soon after the start, but not part of it. */
@@ -127,19 +127,13 @@ const COUNTS = [
   },
 ];
 
-/** Statements for the holders of counts, one batch at a time. */
-interface Holders {
-  /** Selects the last row of the batch, null after all of them, and whether it has `old` counts. */
-  readonly batch: string;
-  readonly remove: Removal;
-}
-
 /** Returns the statements for a batch of holders. `row`: the row number of holder `h` in the tables of counts. */
-function holdersIn(table: 'api_keys' | 'holders', row: string): Holders {
+function holdersIn(table: 'api_keys' | 'holders', row: string) {
   const batch = `(SELECT row FROM ${table} WHERE row > ${of('after')} ORDER BY row LIMIT ${BATCH_HOLDERS}) h`;
   const old = COUNTS.map(({ isOld, ...of }) => ({ ...of, isOld: `c.row = ${row} AND ${isOld}` }));
   const isAnyOld = old.map(({ table, isOld }) => `EXISTS (SELECT 1 FROM ${table} c WHERE ${isOld})`).join(' OR ');
   return {
+    /** Selects the last row of the batch, null after all of them, and whether it has `old` counts. */
     batch: `SELECT max(h.row) AS last, max(${isAnyOld}) AS old FROM ${batch}`,
     remove: old.map(
       ({ table, key, isOld }) => `DELETE FROM ${table} WHERE (row, ${key.replaceAll('c.', '')}) IN (
@@ -163,17 +157,14 @@ async function removed(db: Database, removal: Removal, run: Run): Promise<boolea
 }
 
 async function removeCounts(db: Database, run: Run): Promise<void> {
-  for (const holders of HOLDERS) await removeCountsOf(db, holders, run);
-}
-
-async function removeCountsOf(db: Database, { batch, remove }: Holders, run: Run): Promise<void> {
-  for (let after = 0; ; ) {
-    const [found] = await db.read(statementOf(batch, { ...run, after }));
-    const { last = null, old } = found ?? {};
-    if (typeof last !== 'number') return;
-    if (old === 1) await removed(db, remove, { ...run, after });
-    after = last;
-    await sleep(PAUSE_MS);
+  for (const { batch, remove } of HOLDERS) {
+    for (let after = 0; ; ) {
+      const { last, old } = firstOf(await db.read(statementOf(batch, { ...run, after })));
+      if (typeof last !== 'number') break;
+      if (old === 1) await removed(db, remove, { ...run, after });
+      after = last;
+      await sleep(PAUSE_MS);
+    }
   }
 }
 
