@@ -3,13 +3,16 @@
 import { describe, expect, test } from 'bun:test';
 import { singleFlight, singleFlights } from '../../src/ground/cache.ts';
 
+/** Starts a run that ends when told to. */
+const start = (runs: PromiseWithResolvers<string>[]) => () => {
+  const run = Promise.withResolvers<string>();
+  runs.push(run);
+  return run.promise;
+};
+
 test('all who ask while a run is under way share it; the next to ask starts another', async () => {
   const runs: PromiseWithResolvers<string>[] = [];
-  const flight = singleFlight(() => {
-    const run = Promise.withResolvers<string>();
-    runs.push(run);
-    return run.promise;
-  });
+  const flight = singleFlight(start(runs));
   expect(flight.underWay).toBeUndefined();
   const together = [flight.run(), flight.run()];
   expect(flight.underWay).toBe(together[0]);
@@ -36,12 +39,6 @@ test('a run that fails fails for all who share it, and not for the next', async 
 
 describe('for each key', () => {
   type Flights = ReturnType<typeof singleFlights<string>>;
-  const start = (runs: PromiseWithResolvers<string>[]) => () => {
-    const run = Promise.withResolvers<string>();
-    runs.push(run);
-    return run.promise;
-  };
-
   test('a key has a run of its own, shared by all who ask for it meanwhile', async () => {
     const flights = singleFlights<string>();
     const runs: PromiseWithResolvers<string>[] = [];
