@@ -206,6 +206,17 @@ test('what the store does not confirm is 503, and can be sent again', async () =
   expect(await statuses(app, key)).toEqual([401]);
 });
 
+test('during an outage nothing is claimed of a text that may be a key of another form by now', async () => {
+  await using app = await createTestApp();
+  const foreign = 'key-of-another-system-0123456789';
+  expect((await revoke(app, foreign)).status).toBe(200);
+  await app.loseStore();
+  expect((await revoke(app, foreign)).status).toBe(200); // for the bound the last poll counts
+  app.clock.advance(1000);
+  expect(await revoke(app, foreign)).toMatchObject({ status: 503, body: { code: 'store_unavailable' } });
+  expect((await revoke(app, 'short')).status).toBe(200);
+});
+
 test('a revocation that arrives once more, late, does nothing', async () => {
   await using sqld = await startPrimary();
   await using proxy = await startProxy(sqld.url);
