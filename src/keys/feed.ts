@@ -116,12 +116,18 @@ export class Feed {
     return this.#held(() => this.#holdsRules);
   }
 
-  /** Rejects with a StoreOutage if no poll has succeeded yet: what the database holds is unknown then. */
+  /**
+   * Decides at once in an outage that a poll has met within the bound, as no user token should wait for another. Rejects
+   * with a StoreOutage if no poll has succeeded yet: what the database holds is unknown then.
+   */
   #held(holds: () => boolean): Awaitable<boolean> {
-    if (this.current()) return holds();
+    const nowMs = this.#clock.monotonicMs();
+    const hasRead = this.#position.databaseId !== '';
+    const isAway = this.#outage.isOn && nowMs - this.#failedAtMs <= this.boundMs;
+    if (this.current(nowMs) || (hasRead && isAway)) return holds();
     const lastSaid = (error: unknown) => {
       const outage = outageIn(error);
-      if (this.#position.databaseId === '') throw outage;
+      if (!hasRead) throw outage;
     };
     return this.ensureFresh().catch(lastSaid).then(holds);
   }

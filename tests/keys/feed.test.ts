@@ -45,6 +45,29 @@ describe('memory is current', () => {
     expect(feed.current()).toBe(false);
   });
 
+  test('in an outage that a poll has met within the bound, what the last page said of rules counts without another', async () => {
+    const clock = testClock();
+    let polls = 0;
+    let away = false;
+    using feed = feedOver(async () => {
+      polls += 1;
+      if (away) throw new StoreOutage('away');
+      return { ...NOTHING_NEW, holdsRules: true };
+    }, clock);
+    expect(await feed.holdsRules()).toBe(true);
+    away = true;
+    clock.advance(976);
+    expect(await feed.holdsRules()).toBe(true); // by a poll, which fails
+    const before = polls;
+    expect(feed.holdsRules()).toBe(true);
+    expect(feed.mayBeForeign('key-of-another-system-0123456789')).toBe(false);
+    expect(polls).toBe(before);
+    clock.advance(976);
+    away = false;
+    expect(await feed.holdsRules()).toBe(true);
+    expect(polls).toBeGreaterThan(before);
+  });
+
   test('memory does not count as current after a mutation whose change could not be read', async () => {
     let away = false;
     using feed = feedOver(async () => {
