@@ -1,7 +1,7 @@
 // Reloads tool files that change while a development server runs: watches their folder, and replaces the running service
 // on the same port by one with the new tools. If a file has a mistake, the running service stays.
 
-import { existsSync, type FSWatcher, watch } from 'node:fs';
+import { existsSync, type FSWatcher, realpathSync, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import type { Cancel, Clock } from '../ground/runtime.ts';
 import { reasonOf } from '../ground/text.ts';
@@ -88,24 +88,31 @@ export function createReload<Service extends Replacement>(options: ReloadOptions
 }
 
 /**
- * Calls `changed` at every change in the folder, with the name of the file, and whenever the folder appears or disappears,
- * with no name.
+ * Calls `changed` at every change in the folder, with the name of the file, and whenever the folder appears, disappears or is
+ * replaced, with no name. Returns a function that is called before the folder is read: it watches the one that is there then.
  */
-export function watchTools(folder: string, changed: (name: string) => void): void {
+export function watchTools(folder: string, changed: (name: string) => void): () => void {
   let watcher: FSWatcher | undefined;
-  const changedFile = (_: string, path: string | null) => changed(basename(path ?? ''));
+  let isReplaced = true; // one that was replaced has no events
   const follow = () => {
+    if (!isReplaced) return;
+    isReplaced = false;
     watcher?.close();
-    watcher = existsSync(folder) ? watch(folder, { recursive: true }, changedFile) : undefined;
+    // By its real path: Deno does not watch a link once more.
+    watcher = existsSync(folder)
+      ? watch(realpathSync(folder), { recursive: true }, (_, path) => changed(basename(path ?? '')))
+      : undefined;
   };
   try {
+    // Not followed at once: of a removal and another folder in its place within 10 ms, Bun tells the removal alone.
     watch(dirname(folder), (_, name) => {
       if (name !== basename(folder)) return;
-      follow(); // a folder that was replaced has no events
+      isReplaced = true;
       changed('');
     });
   } catch {
     // There is no place for the folder, which its reader reports, or none that may be listed: then it can't be replaced.
   }
   follow();
+  return follow;
 }

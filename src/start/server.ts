@@ -49,8 +49,8 @@ export interface Runtime {
   exit(code: number): never;
 }
 
-/** Calls `changed` at every change in a folder, with the name of the file, and when the folder appears, with no name. */
-export type Watch = (folder: string, changed: (name: string) => void) => void;
+/** Watches a folder, like `watchTools` (reload.ts). */
+export type Watch = (folder: string, changed: (name: string) => void) => () => void;
 
 /** Starts the server. `custom`: tools and resources besides the tools folder's. `watch`: reloads tools as they change. */
 export async function start(runtime: Runtime, custom: Custom = {}, watch?: Watch): Promise<void> {
@@ -121,7 +121,7 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
     hasChanged = true;
   };
   // Watches before reading, so that no change is missed.
-  watch?.(folder, (name) => {
+  const follow = watch?.(folder, (name) => {
     if (!isOfDatabase(name, config)) reload(); // or each reload would cause the next
   });
   let service = await (reloading === undefined ? make(inFolder) : reloading.makeFirst({ read, make, say, log }));
@@ -141,6 +141,7 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
       return before;
     };
     const readAnew = () => {
+      follow?.();
       runtime.forgetTools(resolve(folder));
       return read();
     };
