@@ -456,11 +456,12 @@ class KeyVerifier implements Verifier {
   }
 
   #cache(answer: CachedAnswer): void {
+    for (const holder of answer.holders) holder.answers += 1; // first: none is dropped with another answer of it
+    this.#forgetEnded();
     if (this.#cached.size >= KEYS_MAX) {
       const [oldest] = this.#cached.keys();
       if (oldest !== undefined) this.#forget(oldest);
     }
-    for (const holder of answer.holders) holder.answers += 1;
     this.#forget(answer.hash);
     this.#cached.set(answer.hash, answer);
     for (const mark of answer.marks) {
@@ -482,6 +483,15 @@ class KeyVerifier implements Verifier {
       const hashes = this.#byMark.get(mark);
       hashes?.delete(hash);
       if (hashes?.size === 0) this.#byMark.delete(mark);
+    }
+  }
+
+  /** Drops the oldest answers as far as they have ended: a workload's token that has run out never comes again. */
+  #forgetEnded(): void {
+    const at = now();
+    for (const [hash, { end }] of this.#cached) {
+      if (sinceMs(end, at) < 0) return;
+      this.#forget(hash);
     }
   }
 

@@ -87,3 +87,38 @@ test.skipIf(!PROGRAMS.includes('node'))(
   },
   120_000,
 );
+
+const CHECKS = `
+import { createVerifier } from './verifier.js';
+const bounds = { fresh_ms: 1e6, bound_ms: 1e6 };
+const changes = { ...bounds, cursor: '1.0123456789abcdef', changed: [] };
+const yes = { ...bounds, active: true, client_id: 'k', sub: 'alice', scope: 'read', key_name: 'n', marks: ['a', 'b'],
+  tell: 't', lease_ms: 5, lease_uses: [{ holder: 'h', units: 100 }] };
+globalThis.fetch = async (url) => ({
+  status: 200, ok: true, headers: new Map(), json: async () => (String(url).endsWith('/changes') ? changes : yes),
+});
+const verifier = createVerifier({ url: 'http://127.0.0.1:1', id: 'a', key: 'b' });
+let checks = 0;
+async function bytesAfter(count) {
+  for (; checks < count; checks += 1) {
+    if (!(await verifier.verify('token ' + checks)).ok) throw new Error('refused');
+    if (checks % 200 === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  gc();
+  return process.memoryUsage().heapUsed;
+}
+const before = await bytesAfter(10000);
+console.log((await bytesAfter(50000) - before) / 40000);
+process.exit();
+`;
+
+test.skipIf(!PROGRAMS.includes('node'))(
+  'on Node a token that has ended leaves nothing in memory',
+  async () => {
+    const folder = await scriptFolder(CHECKS);
+    const { stdout, stderr } = await run(['node', '--expose-gc', 'script.js'], { cwd: folder });
+    expect(stderr).toBe('');
+    expect(Number(stdout)).toBeLessThan(50);
+  },
+  120_000,
+);
