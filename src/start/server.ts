@@ -155,10 +155,13 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   runtime.writeErr(config.production ? logListening(config, facts, log) : banner(config, facts));
 }
 
+/** What the names of a database's files end in, behind that of its own. */
+const DATABASE_PARTS: readonly string[] = ['', '-wal', '-shm', '-journal', '-owner'];
+
 /** Returns whether a file of this name belongs to the database, which may be in the folder of the tools. */
 function isOfDatabase(name: string, { database }: Config): boolean {
   const file = database.mode === 'embedded' ? database.path : database.replicaFile;
-  return file !== null && name.startsWith(basename(file));
+  return file !== null && DATABASE_PARTS.some((part) => name === basename(file) + part);
 }
 
 /** Logs the configuration, and variables that are surely not as intended. */

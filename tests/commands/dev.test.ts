@@ -172,7 +172,7 @@ test.each(rows(COMMANDS, 1))(
   'as %s: it reloads no tools because the database, which is in their folder, is written to',
   async (_, program) => {
     const folder = fill(diskFolder(), { 'hello.ts': hello('one') });
-    const env = { TOOLS_DIR: '.', JWT_SECRET: TEST_SECRET };
+    const env = { TOOLS_DIR: '.', DATABASE_URL: 'file:./data/hello', JWT_SECRET: TEST_SECRET };
     await using dev = await startServer({ folder, command: [...(await program()), 'dev'], env });
     const alice = await userHeaders('alice');
     for (let made = 0; made < 5; made += 1) {
