@@ -84,8 +84,8 @@ export function createApi(options: ApiOptions): DispatchOptions {
 }
 
 function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
-  const { config, address, offered, requestStates, recheck, guards, identify, streams, handsOutKeys, log } = options;
-  const { revokeTokens, grantTypes, authorizationServer, keyScopes, health, doors } = options;
+  const { config, address, offered, requestStates, recheck, guards, identify, streams, handsOutKeys } = options;
+  const { revokeTokens, grantTypes, authorizationServer, keyScopes, health, doors, clock, log } = options;
   const { basePath, production, trustProxy, revocationLagMaxMs } = config;
   const { path: publicPath } = address;
   const tools = [...offered.tools.values()];
@@ -99,7 +99,7 @@ function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
   function mcpOver(transport: Transport): Mcp {
     const run = observed.run(transport, options.run);
     const listsAll = config.toolsList === 'all';
-    return observed.mcp(transport, createMcp({ offered, listsAll, requestStates, run, log }));
+    return observed.mcp(transport, createMcp({ offered, listsAll, requestStates, run, clock, log }));
   }
   const mcp = mcpRoute({
     mcp: mcpOver('http'),

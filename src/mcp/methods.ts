@@ -2,11 +2,12 @@
 
 import { contentOf, type Resource } from '../calls/content.ts';
 import type { Identity, Sender } from '../calls/identify.ts';
-import type { Operation } from '../calls/operation.ts';
+import { type Operation, TOOL_TIMEOUT_MS } from '../calls/operation.ts';
 import type { Prompt } from '../calls/prompt.ts';
 import type { Tool } from '../calls/tool.ts';
 import { once } from '../ground/cache.ts';
 import { type Awaitable, chain, isPromise } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import { redact } from '../watch/redact.ts';
@@ -64,6 +65,7 @@ const failedOutcome = (message: string, code: number = CODES.invalidParams, data
 export function createMethods(
   { tools, prompts, resources }: Offered,
   listsAll: boolean,
+  clock: Clock,
   log: Log,
 ): Readonly<Record<string, Method>> {
   const about = { capabilities: capabilitiesOf(prompts), instructions: INSTRUCTIONS };
@@ -71,18 +73,29 @@ export function createMethods(
   /** What was read, or is being read: a batch may ask for the same resource a hundred times. */
   const contents = new Map<string, Awaitable<string>>();
 
+  /** Begins to read. Who asks within a minute waits for it, too; who asks later reads again, as it may never end. */
+  function begin(resource: Resource): Awaitable<string> {
+    const { uri } = resource;
+    const reading = contentsOf(resource);
+    contents.set(uri, reading);
+    if (!isPromise(reading)) return reading;
+    function forget(): void {
+      if (contents.get(uri) === reading) contents.delete(uri);
+    }
+    const cancel = clock.after(TOOL_TIMEOUT_MS, forget);
+    reading.catch(forget).finally(cancel);
+    return reading;
+  }
+
   /** Reads a resource once. A bug in it fails only the requests that wait for it, and the next one reads again. */
   function read(resource: Resource, { requestId }: RequestContext): Awaitable<Outcome> {
     const { uri } = resource;
     function fail(error: unknown): Outcome {
-      contents.delete(uri);
       log.error('internal error', { requestId, uri, error });
       return { error: bugError(requestId) };
     }
     try {
-      const reading = contents.get(uri) ?? contentsOf(resource);
-      contents.set(uri, reading);
-      const found = chain(reading, publicOutcome);
+      const found = chain(contents.get(uri) ?? begin(resource), publicOutcome);
       return isPromise(found) ? found.catch(fail) : found;
     } catch (error) {
       return fail(error);

@@ -7,6 +7,7 @@ import type { Operation, ToolResult } from '../calls/operation.ts';
 import type { AbortSource, Run } from '../calls/run.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { carriesCredential, holdingOpen } from '../web/context.ts';
 import { challengeFor, type SignIn } from '../web/problem-response.ts';
@@ -61,6 +62,7 @@ export interface McpOptions {
   readonly listsAll: boolean;
   readonly requestStates: RequestStates;
   readonly run: Run;
+  readonly clock: Clock;
   readonly log: Log;
 }
 
@@ -69,8 +71,8 @@ const CACHE_MS = 3_600_000;
 
 const NOT_FOUND: RpcError = { code: CODES.methodNotFound, message: 'Method not found' };
 
-export function createMcp({ offered, listsAll, requestStates, run, log }: McpOptions): Mcp {
-  const methods = new Map(Object.entries(createMethods(offered, listsAll, log)));
+export function createMcp({ offered, listsAll, requestStates, run, clock, log }: McpOptions): Mcp {
+  const methods = new Map(Object.entries(createMethods(offered, listsAll, clock, log)));
 
   function callFor(request: RequestMessage, planned: PlannedCall, peer: Peer): Awaitable<Reply> {
     const { signIn, sender } = peer;

@@ -7,6 +7,7 @@ import { defineTool, err, ok, type Problem, type ToolContent } from '../../src/s
 import { call, callOverWays, post, postModern, request, WAYS } from '../support/mcp.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 import { anyone, facts, NOT_JSON, SERVER_TOOLS } from '../support/tools.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const app = await createTestApp();
 afterAll(() => app.close());
@@ -236,6 +237,26 @@ describe('resources', () => {
     for (const { result } of [...(await Promise.all([ask(), ask(), ask()])), await ask()]) {
       expect(result.contents[0].text).toBe('read 2');
     }
+  });
+
+  test('one that is not read within a minute is read again for who asks then', async () => {
+    const readings = [Promise.withResolvers<{ text: string }>(), Promise.withResolvers<{ text: string }>()];
+    let reads = 0;
+    const read = async () => readings[reads++]?.promise ?? { text: 'third' };
+    await using app = await createTestApp({ resources: [{ ...resource, read }] });
+    const ask = async () => (await post(app, request('resources/read', { uri: resource.uri }))).body;
+    const first = ask();
+    await waitFor(() => reads === 1);
+    app.clock.advance(60_000);
+    const second = ask();
+    await waitFor(() => reads === 2);
+    readings[0]?.reject(new Error('too late'));
+    expect((await first).error.code).toBe(-32603);
+    readings[1]?.resolve({ text: 'second' });
+    expect((await second).result.contents[0].text).toBe('second');
+    expect((await ask()).result.contents[0].text).toBe('second');
+    app.clock.advance(60_000);
+    expect((await ask()).result.contents[0].text).toBe('second');
   });
 
   test.each([
