@@ -40,6 +40,7 @@ export const EXPECTED: readonly Expected[] = [
     change: 'a key that was good and has ended is 401 on /mcp',
     looks: /→ 401: status\n[\s\S]*"code":"invalid_api_key"/,
   },
+  { change: 'a session is hidden from others, whatever they post', looks: /\/messages.*400 → 404: status/ },
   { change: 'a client’s id has its name in it', looks: /body\.client_id\n/ },
   { change: 'the members of /token, in another order', looks: /\/token, 200: body, order/ },
   { change: 'a problem may say that it is of the owner', looks: /Problem\.properties\.of\.enum/ },
