@@ -9,7 +9,7 @@ import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { createSignedText, type Signing } from '../ground/signed-text.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
-import { excerptOf } from '../watch/redact.ts';
+import { excerptOf, redact } from '../watch/redact.ts';
 import type { Params } from './message.ts';
 
 /** The most bytes of responses in requestState. In base64 they fit into a body, beside those of the last round. */
@@ -115,16 +115,21 @@ export function clientInfoOf(message: unknown): unknown {
   return isObject(meta) ? meta[META_CLIENT] : undefined;
 }
 
-/** Bounds the parts of a client's name before they are redacted and cut: no pattern matches half a token. */
-const CLIENT_PART_CHARS_MAX = 16 * 1024;
+/** The most characters that are redacted of a part of a client's name, before it is cut: no pattern matches half a token. */
+const REDACTED_CHARS_MAX = 16 * 1024;
+/** The most that are left of it before it is escaped, which makes it longer. */
+const ESCAPED_CHARS_MAX = 200;
 
 /** Returns a client's `name/version` as it may be shown, from its `clientInfo`; undefined if that has no name. */
 export function clientText(clientInfo: unknown): string | undefined {
   if (!isObject(clientInfo) || typeof clientInfo.name !== 'string' || clientInfo.name === '') return undefined;
   const { name, version } = clientInfo;
   const parts = typeof version === 'string' && version !== '' ? [name, version] : [name];
-  return excerptOf(parts.map((part) => escaped(part.slice(0, CLIENT_PART_CHARS_MAX))).join('/'));
+  return excerptOf(parts.map(shownPart).join('/'));
 }
+
+const shownPart = (part: string): string =>
+  escaped(redact(part.slice(0, REDACTED_CHARS_MAX)).slice(0, ESCAPED_CHARS_MAX));
 
 /** Escapes control characters: who names itself with a line break must not write a second line anywhere. */
 const escaped = (text: string): string =>
