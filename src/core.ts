@@ -67,7 +67,7 @@ export async function prepareBase(config: Config, options: CoreOptions, { watch 
   const address = createServerAddress({ ...config, publicUrl }, listening);
   const users = await createUserJwts(config, { address, clock: ageClock, sha256, log });
   const { eventDays, usageDays, ownerKeys } = config;
-  const upkeep = { clock, random, log, eventDays, usageDays, ownerKeys, storePatience };
+  const upkeep = { clock, log, eventDays, usageDays, ownerKeys, storePatience };
   const database = await prepareStore(config.database, { ...upkeep, ...beneath });
   return {
     config,
