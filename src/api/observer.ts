@@ -7,7 +7,7 @@ import { clientText } from '../mcp/client.ts';
 import type { Mcp } from '../mcp/server.ts';
 import type { Log } from '../watch/log.ts';
 import { excerptOf, redactHashes } from '../watch/redact.ts';
-import { forwardedPath, type ObserveRequest } from '../web/context.ts';
+import { forwardedPath, type ObserveRequest, type RequestContext } from '../web/context.ts';
 import { codeOf } from '../web/problem-response.ts';
 
 export type Transport = 'rest' | 'http' | 'sse';
@@ -73,8 +73,7 @@ export const createAccessLog =
               keyName,
               owner: subject,
               ...(parentId && { parentId }),
-              rule: call?.proof?.key?.rule?.id,
-              workload: call?.proof?.key?.rule?.workload,
+              ...ruleFields(call),
             };
       const cost = call?.cost === 1 ? undefined : call?.cost;
       const { traceId } = call?.caller ?? callerOf(context);
@@ -98,3 +97,9 @@ export const createAccessLog =
       });
     };
   };
+
+/** Returns whose token was presented in place of a key, and the rule that let it in. */
+function ruleFields(call: RequestContext['call']) {
+  const rule = call?.proof?.key?.rule ?? call?.response.refused?.rule;
+  return rule && { rule: rule.id, workload: rule.workload };
+}

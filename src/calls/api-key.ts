@@ -101,8 +101,10 @@ export const keyInstead = (presented: string | null): { readonly sent?: 'api_key
 /** Returns whom a problem is about: a key that is in the database, or a token of an issuer that a rule names. */
 export function refusedKeyIn(problem: Problem): Refused | undefined {
   if (problem.code !== 'invalid_api_key') return undefined;
-  if (problem.keyId === undefined) return problem.issuer === undefined ? undefined : { subject: undefined };
-  return { keyId: problem.keyId, keyName: problem.keyName, subject: problem.userId };
+  const { keyId, keyName, userId, rule: id, issuer, subject } = problem;
+  if (keyId === undefined) return issuer === undefined ? undefined : { subject: undefined };
+  const rule = id === undefined ? undefined : { id, workload: { issuer, subject } };
+  return { keyId, keyName, subject: userId, rule };
 }
 
 /** The most of a token's subject in a line about a refusal, which whoever has a signed token can cause at will. */

@@ -38,6 +38,8 @@ export interface Refused {
   readonly subject: string | undefined;
   readonly actor?: string;
   readonly parentId?: undefined;
+  /** The rule that let a workload's token in as the key. */
+  readonly rule?: { readonly id: string; readonly workload: object } | undefined;
 }
 
 /** What the access log reads of a call (calls/call.ts). */

@@ -51,6 +51,30 @@ test('the log says of each use who it was: the key, or which workload by which r
   ]);
 });
 
+test('the access log says whose token it was, also of one that is refused with its key', async () => {
+  await using workload = await startWorkload({ env: { ACCESS_LOG: '1' } });
+  const { app, key, keyId, ruleId, issuer } = workload;
+  const token = await workload.token();
+  const wrong = await workload.token({}, { key: await createKey('ES256', 'first') });
+  expect([await workload.use(token), (await app.useKey(key)).status, await workload.use(wrong)]).toEqual([
+    200, 200, 401,
+  ]);
+  await app.keys('revoke', keyId, '--yes');
+  app.clock.advance(1000);
+  expect([await workload.use(token), (await app.useKey(key)).status]).toEqual([401, 401]);
+  const lines = (await app.log()).filter(({ event }) => event === 'request').slice(-5);
+  const ofRule = { keyId, owner: 'acme', rule: ruleId, workload: { issuer: issuer.url, subject: SUBJECT } };
+  const ofKey = { keyId, owner: 'acme', rule: undefined, workload: undefined };
+  const ofNobody = { keyId: undefined, owner: undefined, rule: undefined, workload: undefined };
+  expect(lines.map(({ keyId, owner, rule, workload }) => ({ keyId, owner, rule, workload }))).toEqual([
+    ofRule,
+    ofKey,
+    ofNobody,
+    ofRule,
+    ofKey,
+  ]);
+});
+
 test('a refusal of the key says in the log whose token it was, and of a long subject its beginning', async () => {
   await using workload = await startWorkload();
   const { app, keyId, ruleId, issuer } = workload;
