@@ -51,7 +51,8 @@ export function putRows(or: 'REPLACE' | 'IGNORE', table: string, rows: readonly 
   return [{ sql, args: [JSON.stringify(rows.map((row) => columns.map((column) => row[column])))] }];
 }
 
-const TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'";
+/** Selects all triggers, and how each is dropped: `%w` quotes the name, which may be another program's. */
+const TRIGGERS = `SELECT format('DROP TRIGGER "%w"', name) AS dropping, sql FROM sqlite_master WHERE type = 'trigger'`;
 
 /** Returns the statements for one transaction in which no trigger runs. */
 export async function withoutTriggers(
@@ -60,7 +61,7 @@ export async function withoutTriggers(
 ): Promise<Statement[]> {
   const triggers = await read({ sql: TRIGGERS });
   return [
-    ...triggers.map(({ name }) => `DROP TRIGGER ${name}`),
+    ...triggers.map(({ dropping }) => String(dropping)),
     ...statements,
     ...triggers.map(({ sql }) => String(sql)),
   ].map((statement) => (typeof statement === 'string' ? { sql: statement } : statement));

@@ -99,6 +99,19 @@ test('onto a machine without a database, or an empty remote one, it makes one, f
   expect(await secretsOf(sqld.url)).toEqual(await secretsOf(file));
 });
 
+test('a trigger of another program is in the backup, whatever its name', async () => {
+  await using app = await serve();
+  const client = openDatabase(`file:${fileOf(app)}`);
+  await client.execute('CREATE TABLE _others (at)');
+  await client.execute(`CREATE TRIGGER "another's ""own" AFTER INSERT ON _others BEGIN DELETE FROM _others; END`);
+  const triggers = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name";
+  const { rows } = await client.execute(triggers);
+  client.close();
+  const copy = openDatabase(`file:${await backup(app)}`);
+  expect((await copy.execute(triggers)).rows).toEqual(rows);
+  copy.close();
+});
+
 test('where a link leads to nothing, the database is made there, and the link stays', async () => {
   await using app = await serve();
   const { key } = await app.createKey('alice');
