@@ -117,6 +117,7 @@ function demandsIn(demand: string) {
   return {
     scopes: [...scopes],
     resources: parameters.getAll('resource'),
+    /** The units to spend; of an invalid request one. */
     cost: cost ?? 1,
     /** What is wrong with the request; null if nothing is. */
     mistake: isScopeEmpty ? EMPTY_SCOPE : cost === null ? WRONG_COST : null,
