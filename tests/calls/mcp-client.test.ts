@@ -122,3 +122,15 @@ test.each(['2026-07-28', '2025-11-25'])('in %s it calls a tool that marks parame
   const refused = await marking.mcp({ key: narrow, era }).call('query', { region: 'eu' });
   expect([refused.isError, refused.content[0].text]).toEqual([true, 'Insufficient permissions']);
 });
+
+test.each([
+  ['another secret', { JWT_SECRET: 'another secret, of more than 32 bytes' }],
+  ['an issuer and an audience', { JWT_ISSUER: 'https://issuer.example', JWT_AUDIENCE: 'https://keys.example' }],
+])('an app with %s accepts the tokens that it makes', async (_, env) => {
+  await using own = await createTestApp({ env });
+  const { id } = await own.createKey('alice');
+  const listed = await own.call('list_api_keys', {}, { Authorization: `Bearer ${await own.token('alice')}` });
+  expect(listed.body.keys).toMatchObject([{ id }]);
+  const wrong = await own.token('alice', { exp: 1 });
+  expect((await own.call('list_api_keys', {}, { Authorization: `Bearer ${wrong}` })).status).toBe(401);
+});

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { SignJWT } from 'jose/jwt/sign';
 import { createService, type Service, type ServiceOptions } from '../../../app.ts';
 import { inWords } from '../../../calls/schema.ts';
-import { parseConfig } from '../../../config/config.ts';
+import { type Config, parseConfig } from '../../../config/config.ts';
 import type { Env } from '../../../config/env.ts';
 import { systemRandom } from '../../../ground/runtime.ts';
 import { SERVER_NAME } from '../../../ground/server-info.ts';
@@ -117,14 +117,15 @@ export async function serveTestApp(options: {
     throw error;
   });
   opened.resolve(service);
+  const { secret, demanded } = signingIn(config.value);
 
   const app: TestApp = {
     url,
     clock,
     token(sub, claims = {}) {
       const nowS = Math.floor(clock.nowMs() / 1000);
-      const all = { sub, iat: nowS, exp: nowS + 3600, ...claims };
-      return new SignJWT(all).setProtectedHeader({ alg: 'HS256' }).sign(new TextEncoder().encode(TEST_SECRET));
+      const all = { sub, iat: nowS, exp: nowS + 3600, ...demanded, ...claims };
+      return new SignJWT(all).setProtectedHeader({ alg: 'HS256' }).sign(new TextEncoder().encode(secret));
     },
     async call(tool, input = {}, headers = {}) {
       const response = await fetch(`${url}/tools/${tool}`, {
@@ -161,6 +162,13 @@ export async function serveTestApp(options: {
     [Symbol.asyncDispose]: () => app.close(),
   };
   return { ...app, service };
+}
+
+/** Returns what user tokens are signed with, and the claims that the app demands of them beside `sub` and `exp`. */
+function signingIn({ jwt, jwtIssuer, jwtAudience }: Config) {
+  if (jwt.kind !== 'secret') return { secret: TEST_SECRET, demanded: {} }; // made elsewhere: none from here is accepted
+  const demanded = { ...(jwtIssuer !== null && { iss: jwtIssuer }), ...(jwtAudience !== null && { aud: jwtAudience }) };
+  return { secret: jwt.secret, demanded };
 }
 
 /** Reads a response, and parses a JSON body. */
