@@ -286,8 +286,10 @@ const withoutUndefined = (json: Json, entries: Readonly<Record<string, Schema>>)
 });
 
 function mayBeUndefined(schema: Schema | undefined): boolean {
+  if (schema === undefined) return false;
   try {
-    return schema !== undefined && v.is(schema, undefined);
+    const parsed = v.safeParse(schema, undefined);
+    return parsed.success && parsed.output === undefined; // not so with a default or fallback
   } catch {
     return false; // a function of the schema takes no undefined
   }

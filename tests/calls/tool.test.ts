@@ -460,16 +460,19 @@ describe('its schemas', () => {
   });
 
   test('of an output no field is required that may be undefined, because JSON leaves it out', async () => {
-    const row = v.strictObject({ id: v.string(), note: v.undefinedable(v.string()), raw: v.unknown() });
+    const filled = { default: v.undefinedable(v.string(), 'd'), fallback: v.fallback(v.string(), 'f') };
+    const row = v.strictObject({ id: v.string(), note: v.undefinedable(v.string()), raw: v.unknown(), ...filled });
     const output = v.strictObject({ rows: v.array(row) });
-    const rows = [{ id: '1', note: undefined, raw: undefined }];
+    const rows = [{ id: '1', note: undefined, raw: undefined, default: undefined, fallback: 'f' }];
     await using app = await createTestApp({
       tools: () => [defineTool(anyone, { ...facts('rows'), ...schemas, output, run: () => ok({ rows }) })],
     });
     const { tools } = (await post(app, request('tools/list'))).body.result;
-    expect(tools[0].outputSchema.properties.rows.items).toMatchObject({ required: ['id'] });
+    expect(tools[0].outputSchema.properties.rows.items).toMatchObject({
+      required: ['id', 'default', 'fallback'],
+    });
     const { structuredContent } = (await post(app, call('rows'))).body.result;
-    expect(structuredContent).toEqual({ rows: [{ id: '1' }] });
+    expect(structuredContent).toEqual({ rows: [{ id: '1', default: 'd', fallback: 'f' }] });
   });
 
   test('a schema that JSON Schema has no words for is reported with the name of the tool', async () => {
