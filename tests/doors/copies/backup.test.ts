@@ -277,7 +277,7 @@ test('while a file is held for a restore, a server that starts waits; then it ha
   expect([await use(kept.key), await use(later.key)]).toEqual([200, 401]);
 });
 
-test.skipIf(!everything)('while a file is held for a restore, another says who is in the way', async () => {
+test('while a file is held for a restore, another says who is in the way', async () => {
   const path = await restoredFrom(await backupOf(1));
   const file = join(temporaryFolder(), 'backup.db');
   expect((await keysCommand(at(path), ['backup', file])).code).toBe(0);
