@@ -8,12 +8,13 @@ import { isOutage } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import type { Database, ReplicaOptions, Row, Statement } from '../../store/database.ts';
+import { type FilePlace, placeOf } from '../../store/embedded/open.ts';
 import { createFileThread } from '../../store/embedded/thread.ts';
 import type { Log } from '../../watch/log.ts';
 import { createOutageLog, type OutageLog } from '../../watch/outage.ts';
 import type { Read } from './copying.ts';
 import { followOn, POSITION, positionOf, type Step } from './following.ts';
-import { openReplica, refuseForeign } from './replica-file.ts';
+import { type Known, openReplica, refuseForeign } from './replica-file.ts';
 
 /** How often it follows. While it lags, unknown keys are read from the primary, which costs a few reads. */
 const FOLLOW_EVERY_MS = 1000;
@@ -23,7 +24,7 @@ type ReplicaState = 'in_use' | 'catching_up' | 'not_in_use';
 
 /** `kept`: the file's contents at opening are still there. `replaced`: they belong to the previous primary. */
 type State =
-  | { readonly is: 'not_open'; readonly isDamaged: boolean }
+  | { readonly is: 'not_open'; readonly known: Known }
   | { readonly is: 'copying'; readonly local: Database; readonly kept: boolean }
   | { readonly is: 'in_use'; readonly local: Database }
   | { readonly is: 'replaced'; readonly local: Database };
@@ -31,6 +32,8 @@ type State =
 const AWAY = 'the primary is away';
 const REPLACED = 'the primary was replaced';
 const LOST = 'it is of another database, or holds what its primary has lost';
+const DISPLACED = 'its file was moved, removed or replaced';
+const DAMAGED = 'its file is damaged';
 
 /** Creates a replica that is opened later. Throws if the file belongs to another program, or is a database of keys. */
 export function createReplica(options: ReplicaOptions): Replica {
@@ -47,7 +50,9 @@ export class Replica {
   readonly #log: Log;
   readonly #outage: OutageLog;
   readonly #following: Repeated;
-  #state: State = { is: 'not_open', isDamaged: false };
+  #state: State = { is: 'not_open', known: 'nothing' };
+  /** Where its files were when they were opened. */
+  #place: FilePlace | null = null;
   #isStopping = false;
 
   constructor({ file, readPrimary, clock, log }: ReplicaOptions) {
@@ -97,26 +102,42 @@ export class Replica {
 
   async #followAll(): Promise<void> {
     try {
-      const local = await this.#opened();
       const isStopping = () => this.#isStopping;
       const startWriting = () => createFileThread(this.#file);
-      const pair = { local, startWriting, readPrimary: this.#readPrimary, clock: this.#clock, isStopping };
-      for (let step: Step = 'moved'; step !== 'done'; ) {
+      const pair = { startWriting, readPrimary: this.#readPrimary, clock: this.#clock, isStopping };
+      let local: Database;
+      let step: Step;
+      do {
+        local = await this.#opened();
         const before = this.#state;
-        step = await followOn(pair, before.is === 'replaced');
+        step = await followOn({ ...pair, local }, before.is === 'replaced');
         if ((step === 'begun' || step === 'begun_anew') && this.#state === before) this.#begun(local, step, before);
-      }
+      } while (step !== 'done');
       if (!this.#isStopping) this.#reached(local);
     } catch (error) {
       this.#failed(error);
     }
   }
 
+  /** Opens the file, if it isn't open, or if another has taken its place: threads would write to that one. */
   async #opened(): Promise<Database> {
+    const displaced = this.#place?.displaced() ?? null;
+    if (displaced !== null) {
+      this.#outage.began(DISPLACED);
+      this.#drop(displaced === 'log' ? 'damaged' : 'displaced');
+    }
     if (this.#state.is !== 'not_open') return this.#state.local;
-    const local = await openReplica(this.#file, this.#state.isDamaged);
+    const local = await openReplica(this.#file, this.#state.known);
+    this.#place = placeOf(this.#file);
     this.#state = { is: 'copying', local, kept: true };
     return local;
+  }
+
+  /** Closes the file, which is opened again next time. */
+  #drop(known: Known): void {
+    if (this.#state.is !== 'not_open') this.#state.local.close();
+    this.#place = null;
+    this.#state = { is: 'not_open', known };
   }
 
   #begun(local: Database, step: Step, before: State): void {
@@ -135,9 +156,9 @@ export class Replica {
   #failed(error: unknown): void {
     const isAway = error instanceof Error && error.message === AWAY;
     if (isAway && this.#state.is === 'in_use') return;
-    this.#outage.began(reasonOf(error));
-    if (isAway || !isOutage(error, 'damaged')) return;
-    if (this.#state.is !== 'not_open') this.#state.local.close();
-    this.#state = { is: 'not_open', isDamaged: true };
+    // Cut to nothing, it has no tables.
+    const isDamaged = isOutage(error, 'damaged') || isOutage(error, 'no_schema');
+    this.#outage.began(isDamaged ? DAMAGED : reasonOf(error));
+    if (isDamaged) this.#drop('damaged');
   }
 }

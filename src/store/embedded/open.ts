@@ -53,7 +53,7 @@ export function embeddedStore(path: string) {
       state = 'opening';
       await openFile(db, path);
       await idle.read(SIZE); // opens the log
-      state = placeOf(path);
+      state = checkedPlaceOf(path);
     },
     async close() {
       if (typeof state !== 'object' || !state.logIsLost) idle.close();
@@ -151,29 +151,19 @@ const ELSEWHERE = 'the database file was moved, removed or replaced; start the s
 const LOG_GONE =
   "the database's write-ahead log (-wal, -shm) was removed or replaced; start the server anew. What it held may be lost: look at the latest creations and revocations";
 
-type Place = ReturnType<typeof placeOf>;
+type Place = ReturnType<typeof checkedPlaceOf>;
 
 /** Remembers the place of the file at `path`, whose log is open, to check it later. */
-function placeOf(path: string) {
-  const file = lstatSync(path).isSymbolicLink() ? realpathSync(path) : path; // the log is beside the file itself
-  const [wal, shm] = [`${file}-wal`, `${file}-shm`];
-  const [fileThen, walThen, shmThen] = [fileAt(path), fileAt(wal), fileAt(shm)];
-  let lost = false;
+function checkedPlaceOf(path: string) {
+  const place = placeOf(path);
   let isChecked = false; // in this turn of the event loop
-
-  function displacement(): string | null {
-    if (lost) return LOG_GONE;
-    if (fileAt(path) !== fileThen) return ELSEWHERE;
-    lost = fileAt(wal) !== walThen || fileAt(shm) !== shmThen;
-    return lost ? LOG_GONE : null;
-  }
 
   return {
     /** Throws a StoreOutage unless all files are in place, as of this turn of the event loop, or as of now. */
     check(now: boolean): void {
       if (!now && isChecked) return;
-      const reason = displacement();
-      if (reason !== null) throw new StoreOutage(reason);
+      const displaced = place.displaced();
+      if (displaced !== null) throw new StoreOutage(displaced === 'log' ? LOG_GONE : ELSEWHERE);
       if (isChecked) return;
       isChecked = true;
       void nextTurn().then(() => {
@@ -182,7 +172,27 @@ function placeOf(path: string) {
     },
     /** Returns whether the log is lost: then it must not be checkpointed, because others have written to the file since. */
     get logIsLost(): boolean {
-      return displacement() === LOG_GONE;
+      return place.displaced() === 'log';
+    },
+  };
+}
+
+export type FilePlace = ReturnType<typeof placeOf>;
+
+/** Remembers the place of the file at `path`, and of its log, which must be open. */
+export function placeOf(path: string) {
+  const file = lstatSync(path).isSymbolicLink() ? realpathSync(path) : path; // the log is beside the file itself
+  const [wal, shm] = [`${file}-wal`, `${file}-shm`];
+  const [fileThen, walThen, shmThen] = [fileAt(path), fileAt(wal), fileAt(shm)];
+  let lost = false;
+
+  return {
+    /** Returns what was moved, removed or replaced since; null: nothing. A log that was lost once is lost for good. */
+    displaced(): 'file' | 'log' | null {
+      if (lost) return 'log';
+      if (fileAt(path) !== fileThen) return 'file';
+      lost = fileAt(wal) !== walThen || fileAt(shm) !== shmThen;
+      return lost ? 'log' : null;
     },
   };
 }

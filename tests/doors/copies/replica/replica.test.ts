@@ -2,7 +2,7 @@
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { openDatabase } from '../../../support/database-client.ts';
 import { fillKeys } from '../../../support/fill.ts';
@@ -343,6 +343,66 @@ describe('the file', () => {
     here.close();
     primary.close();
     expect(await server.stop()).toBe(0);
+  });
+
+  test.each([1, 2])(
+    'a replica file that is removed while %d processes use it is made anew, once',
+    async (processes) => {
+      await using sqld = await startPrimary();
+      const file = newFile();
+      await using first = await createTestApp({ store: withReplica(sqld, file) });
+      await opened(first);
+      const { clock } = first;
+      await using second = processes === 1 ? null : await createTestApp({ store: withReplica(sqld, file), clock });
+      const apps = second === null ? [first] : [first, second];
+      await Promise.all(apps.map(opened));
+      for (const part of ['', '-wal', '-shm']) rmSync(file + part);
+      for (const app of apps) await openedAgain(app, 2);
+      const reason = 'its file was moved, removed or replaced';
+      for (const app of apps) {
+        expect(await app.log()).toContainEqual(expect.objectContaining({ event: 'replica not in use', reason }));
+      }
+      const { ino } = statSync(file);
+      // What only a thread writes: it opens the file anew.
+      await changeOne(first);
+      await loseChange(sqld);
+      await changeOne(first); // polls
+      await openedAgain(first, 3);
+      for (const app of apps) await advanceUntil(clock, async () => (await replicaState(app)) === 'in_use', 100);
+      expect(statSync(file).ino).toBe(ino);
+    },
+  );
+
+  test('a replica file that is cut to nothing while it is in use is made anew', async () => {
+    await using sqld = await startPrimary();
+    const file = newFile();
+    await using app = await createTestApp({ store: withReplica(sqld, file) });
+    await opened(app);
+    truncateSync(file);
+    const primary = openDatabase(sqld.url);
+    await fillKeys(primary, 251); // a page, which a thread writes
+    primary.close();
+    await openedAgain(app, 2);
+    const reason = 'its file is damaged';
+    expect(await app.log()).toContainEqual(expect.objectContaining({ event: 'replica not in use', reason }));
+  });
+
+  test('a replica file in whose place another version has put its own stays as it is', async () => {
+    await using sqld = await startPrimary();
+    const file = newFile();
+    await using app = await createTestApp({ store: withReplica(sqld, file) });
+    await opened(app);
+    for (const part of ['', '-wal', '-shm']) rmSync(file + part);
+    const other = openDatabase(`file:${file}`);
+    await other.execute('CREATE TABLE replica_of_999 (mark TEXT)');
+    other.close();
+    const bytes = readFileSync(file);
+    const reason = expect.stringContaining('no replica of this version');
+    const isRefused = async () => (await app.log()).some((line) => String(line.reason).includes('no replica of this'));
+    await advanceUntil(app.clock, isRefused, 100);
+    expect(await app.log()).toContainEqual(expect.objectContaining({ event: 'replica not in use', reason }));
+    expect(readFileSync(file)).toEqual(bytes);
+    expect((await app.useKey((await app.createKey('alice')).key)).status).toBe(200);
   });
 
   test('a server works without a replica file that it cannot write', async () => {
