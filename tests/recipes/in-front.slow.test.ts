@@ -2,8 +2,11 @@
 // a server that is down, and /sse.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { userHeaders } from '../support/client.ts';
 import { readDocument } from '../support/documents.ts';
+import { temporaryFolder } from '../support/folder.ts';
 import { type FrontProxy, isMissing, type Program, startFrontProxy } from '../support/front-proxy.ts';
 import { eventReader } from '../support/mcp.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
@@ -110,6 +113,21 @@ describe.each(RECIPES)('%s', (program, recipe) => {
           body: sized(bytes),
         });
         expect(((await response.json()) as { code: string }).code).toBe(code);
+      }
+    });
+
+    // Over HTTP/2, which fetch doesn't speak; each time as another client.
+    test('a body that is refused before its end takes no other client’s request with it', async () => {
+      const body = join(temporaryFolder(), 'body');
+      writeFileSync(body, 'x'.repeat(BODY_BYTES_MAX + 500_000));
+      const statusOf = async (path: string, ...args: string[]) => {
+        const command = ['curl', '-sk', '--http2', '-m', '10', '-o', '/dev/null', '-w', '%{http_code}', ...args];
+        const child = Bun.spawn([...command, proxy.url + path], { stdout: 'pipe', stderr: 'ignore' });
+        return new Response(child.stdout).text();
+      };
+      for (let round = 0; round < 3; round += 1) {
+        await statusOf('/tools/get_data', '-H', 'Content-Type: application/json', '--data-binary', `@${body}`);
+        for (let calls = 0; calls < 2; calls += 1) expect(await statusOf('/tools/get_data', '-X', 'POST')).toBe('401');
       }
     });
 
