@@ -132,6 +132,14 @@ describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime) => {
     ["with a name of the server's own", tool('whoami'), "expected another tool name, whoami is the server's own"],
   ])('a file %s stops the start with one line', (_, text, expected) => expectFailure(text, expected, runtime));
 
+  test.each([
+    ['with an error of syntax', '_b.ts', '\n\nexport default (  => 3;', /^tools\/a\.ts: tools\/_b\.ts:3:\d+: .*/],
+    ['that throws', 'lib/b.ts', THROWS_NO_DATABASE, /^tools\/a\.ts: tools\/lib\/b\.ts:2:\d+: no database; /],
+  ])('a file that imports one %s stops the start with one line, which names that one', async (_, other, text, said) => {
+    const files = { 'tools/a.ts': `import './${other}';\nexport default () => [];\n`, [`tools/${other}`]: text };
+    expect(await failure(files, {}, runtime)).toMatch(said);
+  });
+
   test('a file that ends the process stops the start with one line', async () => {
     const folder = fill(diskFolder(), { 'tools/a.ts': 'process.exit(0);' });
     const stderr = `mcp-key-server: tools/a.ts: expected it to be loaded, but it ended the server; ${LEFT_OUT}\n`;

@@ -1,7 +1,7 @@
 // Defines what tool files get and export, and the one-line errors about them: file, place, and what was expected.
 
 import { realpathSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { posix, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type * as v from 'valibot';
 import type { Guards } from '../../calls/guards.ts';
@@ -91,24 +91,39 @@ export function unusableFile(file: string, error: unknown, remedy = ''): Error {
 }
 
 interface Thrown {
-  readonly position?: { readonly line: number; readonly column: number } | null;
+  readonly position?: { readonly file: string; readonly line: number; readonly column: number } | null;
   readonly message?: string;
   readonly stack?: string;
 }
 
-/** Returns `:line:column` in the file. A syntax error of Bun has it as a field, others in the message or stack. */
+/**
+ * Returns `:line:column` in the file, or `: other:line:column` in one of its folder that it imports. A syntax error of Bun
+ * has the place as a field, others in the message or stack.
+ */
 function placeOf(file: string, error: unknown): string {
   const { position, message, stack }: Thrown = Object(error);
-  if (position) return `:${position.line}:${position.column}`;
-  const text = `${message}\n${stack}`;
-  for (const written of writtenAs(file)) {
-    for (const after of text.split(written).slice(1)) {
-      const place = /^(?:\?\w+=\d+)?(:\d+:\d+)/.exec(after)?.[1]; // main.deno.ts adds a query to reloaded files
-      if (place) return place;
-    }
+  const text = position ? `${position.file}:${position.line}:${position.column}` : `${message}\n${stack}`;
+  const names = writtenAs(file);
+  for (const written of names) {
+    const place = placesAfter(written, text).find((found) => found.startsWith(':'));
+    if (place) return place;
+  }
+  for (const folder of names.map(posix.dirname)) {
+    const [other] = placesAfter(`${folder}/`, text);
+    if (other) return `: ${posix.join(posix.dirname(file), other)}`;
   }
   return '';
 }
+
+/** Returns what follows a path, as far as a `:line:column`. main.ts and main.deno.ts add a query to reloaded files. */
+const placesAfter = (path: string, text: string): readonly string[] =>
+  text
+    .split(path)
+    .slice(1)
+    .flatMap((after) => {
+      const [, name, place] = /^([^\n:?]*)(?:\?\w+=\d+)?(:\d+:\d+)/.exec(after) ?? [];
+      return place === undefined ? [] : [`${name}${place}`];
+    });
 
 /** Returns the names of the file in stacks: its full path or URL, since the library has a tool.ts, too. */
 function writtenAs(file: string): readonly string[] {
