@@ -14,8 +14,9 @@ const bun = process.execPath;
 
 const busy = Array.from({ length: Number(values.busy) }, () => Bun.spawn([bun, '-e', 'for (;;);']));
 process.on('exit', () => {
-  for (const child of busy) child.kill();
+  for (const child of busy) child.kill('SIGKILL');
 });
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1));
 
 let failed = 0;
 for (let run = 1; run <= Number(values.times); run += 1) {
@@ -25,6 +26,7 @@ for (let run = 1; run <= Number(values.times); run += 1) {
     stdout: 'pipe',
     stderr: 'pipe',
   });
+  process.once('exit', () => child.kill('SIGINT')); // the runner stops what it has started
   const [out, errors, code] = await Promise.all([
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
