@@ -40,8 +40,12 @@ const WIDE = /[^\0-\xff]/;
 /** Returns the bytes of a string in memory: one per character, or two if any needs two. */
 export const bytesInMemory = (text: string): number => (WIDE.test(text) ? 2 : 1) * text.length;
 
+/** What Bun's `fetch` adds to messages, for who wrote the program. */
+const ADVICE = / For more information, pass `verbose: true` [^\n]*/;
+
 /** Returns the message of an Error, or any other thrown value as text. */
-export const reasonOf = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown));
+export const reasonOf = (thrown: unknown): string =>
+  (thrown instanceof Error ? thrown.message : String(thrown)).replace(ADVICE, '');
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 

@@ -3,6 +3,7 @@
 import type { ReachedPosition } from '../ground/change-feed.ts';
 import { StoreOutage } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
+import { reasonOf } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 
 export type Value = string | number | bigint | ArrayBuffer | null;
@@ -116,7 +117,7 @@ export const isTextDamaged = (error: unknown): boolean => /malformed JSON/.test(
 /** Returns a driver's error in one line, for the log. Never includes the statement's arguments. */
 export function errorReason(error: unknown): string {
   const { code, message } = error as { code?: unknown; message?: unknown };
-  const text = String(message ?? error).split('\n', 1)[0] ?? '';
+  const text = reasonOf(message ?? error).split('\n', 1)[0] ?? '';
   return typeof code === 'string' && !text.includes(code) ? `${code}: ${text}` : text;
 }
 

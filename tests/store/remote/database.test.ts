@@ -213,6 +213,17 @@ describe('a primary that is away', () => {
     await waitFor(async () => (await health(server.url)).status === 200);
   });
 
+  test('later: a connection that is cut is named in the log without advice for programmers', async () => {
+    await using sqld = await startSqld();
+    await using proxy = await startProxy(sqld.url);
+    await using app = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }) });
+    proxy.refuse('SELECT');
+    expect((await app.useKey(`sk_test_${'0'.repeat(64)}`)).status).toBe(503);
+    const reasons = (await app.log()).flatMap(({ reason }) => (typeof reason === 'string' ? [reason] : []));
+    expect(reasons).toContainEqual(expect.stringContaining('ECONNRESET'));
+    expect(reasons.join('\n')).not.toContain('verbose');
+  });
+
   test('later: verification says 503 within the bound, never 401, and works again when it is back', async () => {
     await using sqld = await startSqld();
     await using app = await createTestApp({ store: storeOn(sqld.env) });
