@@ -486,11 +486,15 @@ class KeyVerifier implements Verifier {
     }
   }
 
-  /** Drops the oldest answers as far as they have ended: a workload's token that has run out never comes again. */
+  /**
+   * Drops the oldest answers as far as they have ended: a workload's token that has run out never comes again. Not the last
+   * of a holder with units to report, nor one that is asked for anew: the holder knows what was told meanwhile.
+   */
   #forgetEnded(): void {
     const at = now();
-    for (const [hash, { end }] of this.#cached) {
-      if (sinceMs(end, at) < 0) return;
+    for (const [hash, { end, holders }] of this.#cached) {
+      const isNeeded = holders.some(({ answers, unreported }) => answers === 1 && unreported > 0);
+      if (sinceMs(end, at) < 0 || isNeeded || this.#questions.has(hash)) return;
       this.#forget(hash);
     }
   }
