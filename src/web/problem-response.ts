@@ -79,7 +79,12 @@ export function problemResponse(
   return withCode(new Response(JSON.stringify(body), { status, headers }), code);
 }
 
-export function problemHeaders(common: HeadersInit, problem: Problem, challenge?: string | null): Headers {
+/** Returns the common headers, and those of a problem. */
+export function problemHeaders(
+  common: Headers | Readonly<Record<string, string>>,
+  problem: Problem,
+  challenge?: string | null,
+): Headers {
   const headers = new Headers(common);
   const retryAfterS = retryAfterSeconds(problem);
   if (retryAfterS !== null) headers.set('Retry-After', String(retryAfterS));
