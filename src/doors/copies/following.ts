@@ -31,8 +31,8 @@ const IS_ELSEWHERE = /NOT NULL constraint failed: feed/;
 /** The file and its primary. */
 export interface Pair {
   readonly local: Database;
-  /** Starts a thread that writes many rows to the file. */
-  readonly startWriting: () => FileThread;
+  /** Starts a thread that writes many rows to the file; null: none can open it. */
+  readonly startWriting: (() => FileThread) | null;
   readonly readPrimary: Read;
   readonly clock: Clock;
   /** Returns whether the process is about to end: then a step ends early. */
@@ -53,7 +53,7 @@ export const positionOf = (row: Row): ReachedPosition => ({
 
 /** A step under way. */
 interface Stepping extends Pair {
-  /** Returns the writer for many rows: the thread, started if need be. */
+  /** Returns the writer for many rows: the thread, if there can be one, started if need be. */
   readonly many: () => Into;
   /** Returns the writer for few rows: the thread, if there is one. */
   readonly few: () => Into;
@@ -65,8 +65,8 @@ type Into = FileThread | Database;
 export async function followOn(pair: Pair, isReplaced: boolean): Promise<Step> {
   let thread: FileThread | undefined;
   const many = () => {
-    thread ??= pair.startWriting();
-    return thread;
+    thread ??= pair.startWriting?.();
+    return thread ?? pair.local;
   };
   try {
     return await step({ ...pair, many, few: () => thread ?? pair.local }, isReplaced);

@@ -14,7 +14,6 @@ export const FOLLOWED = `replica_of_${SCHEMA_VERSION}`;
 
 /** Returns the path of an empty file beside the replica, which shows who made it, and serves as the lock. */
 const marker = (file: string) => `${file}-owner`;
-const UNFIT = 'its file was replaced by one that is no replica of this version; start the server anew';
 /** What SQLite keeps beside it. */
 const PARTS = ['', '-wal', '-shm'];
 
@@ -33,25 +32,21 @@ export function refuseForeign(file: string): void {
   throw new Error(expected('DATABASE_REPLICA_FILE', 'a new file, or a replica made by this program', file));
 }
 
-/**
- * What is known of the file before it is opened. `damaged`: it is made anew. `displaced`: it isn't the one that was open. If
- * another version has made it, it stays: both would make it anew for ever.
- */
-export type Known = 'nothing' | 'damaged' | 'displaced';
-
-/** Opens the replica's file, or makes it. */
-export async function openReplica(file: string, known: Known): Promise<Database> {
+/** Opens the replica's file, or makes it. `anew`: it is damaged, so it is replaced. */
+export async function openReplica(file: string, anew: boolean): Promise<Database> {
   makePrivate(marker(file));
   makePrivate(file);
-  const found = known === 'damaged' ? null : await fitAt(file);
-  return found ?? withLock(file, () => makeUnlessFit(file, known));
+  const found = anew ? null : await fitAt(file);
+  return found ?? withLock(file, async () => (anew ? null : await fitAt(file)) ?? make(file));
 }
 
-async function makeUnlessFit(file: string, known: Known): Promise<Database> {
-  const found = known === 'damaged' ? null : await fitAt(file);
-  if (found !== null) return found;
-  if (known === 'displaced' && statSync(file).size > 0) throw new Error(UNFIT);
-  return make(file);
+/**
+ * Opens what has taken the place of the file, or makes it anew if nothing has. Null: another version has put its own there,
+ * which stays, or each would replace the other's for ever.
+ */
+export async function openInPlace(file: string): Promise<Database | null> {
+  const { size = 0 } = statSync(file, { throwIfNoEntry: false }) ?? {};
+  return size === 0 ? openReplica(file, false) : fitAt(file);
 }
 
 /** Returns the file's database if it is usable, or else null. */

@@ -14,7 +14,7 @@ import type { Log } from '../../watch/log.ts';
 import { createOutageLog, type OutageLog } from '../../watch/outage.ts';
 import type { Read } from './copying.ts';
 import { followOn, POSITION, positionOf, type Step } from './following.ts';
-import { type Known, openReplica, refuseForeign } from './replica-file.ts';
+import { openInPlace, openReplica, refuseForeign } from './replica-file.ts';
 
 /** How often it follows. While it lags, unknown keys are read from the primary, which costs a few reads. */
 const FOLLOW_EVERY_MS = 1000;
@@ -24,7 +24,7 @@ type ReplicaState = 'in_use' | 'catching_up' | 'not_in_use';
 
 /** `kept`: the file's contents at opening are still there. `replaced`: they belong to the previous primary. */
 type State =
-  | { readonly is: 'not_open'; readonly known: Known }
+  | { readonly is: 'not_open'; readonly isDamaged: boolean }
   | { readonly is: 'copying'; readonly local: Database; readonly kept: boolean }
   | { readonly is: 'in_use'; readonly local: Database }
   | { readonly is: 'replaced'; readonly local: Database };
@@ -50,9 +50,11 @@ export class Replica {
   readonly #log: Log;
   readonly #outage: OutageLog;
   readonly #following: Repeated;
-  #state: State = { is: 'not_open', known: 'nothing' };
+  #state: State = { is: 'not_open', isDamaged: false };
   /** Where its files were when they were opened. */
   #place: FilePlace | null = null;
+  /** Whether the path is another version's now, so that no thread could open the file. */
+  #isAlone = false;
   #isStopping = false;
 
   constructor({ file, readPrimary, clock, log }: ReplicaOptions) {
@@ -103,14 +105,14 @@ export class Replica {
   async #followAll(): Promise<void> {
     try {
       const isStopping = () => this.#isStopping;
-      const startWriting = () => createFileThread(this.#file);
-      const pair = { startWriting, readPrimary: this.#readPrimary, clock: this.#clock, isStopping };
+      const pair = { readPrimary: this.#readPrimary, clock: this.#clock, isStopping };
       let local: Database;
       let step: Step;
       do {
         local = await this.#opened();
         const before = this.#state;
-        step = await followOn({ ...pair, local }, before.is === 'replaced');
+        const startWriting = this.#isAlone ? null : () => createFileThread(this.#file);
+        step = await followOn({ ...pair, local, startWriting }, before.is === 'replaced');
         if ((step === 'begun' || step === 'begun_anew') && this.#state === before) this.#begun(local, step, before);
       } while (step !== 'done');
       if (!this.#isStopping) this.#reached(local);
@@ -122,22 +124,24 @@ export class Replica {
   /** Opens the file, if it isn't open, or if another has taken its place: threads would write to that one. */
   async #opened(): Promise<Database> {
     const displaced = this.#place?.displaced() ?? null;
-    if (displaced !== null) {
+    const other = displaced === 'file' ? await openInPlace(this.#file) : null;
+    this.#isAlone = displaced === 'file' && other === null;
+    if (displaced === 'log' || other !== null) {
       this.#outage.began(DISPLACED);
-      this.#drop(displaced === 'log' ? 'damaged' : 'displaced');
+      this.#drop(displaced === 'log');
     }
     if (this.#state.is !== 'not_open') return this.#state.local;
-    const local = await openReplica(this.#file, this.#state.known);
+    const local = other ?? (await openReplica(this.#file, this.#state.isDamaged));
     this.#place = placeOf(this.#file);
     this.#state = { is: 'copying', local, kept: true };
     return local;
   }
 
   /** Closes the file, which is opened again next time. */
-  #drop(known: Known): void {
+  #drop(isDamaged: boolean): void {
     if (this.#state.is !== 'not_open') this.#state.local.close();
     this.#place = null;
-    this.#state = { is: 'not_open', known };
+    this.#state = { is: 'not_open', isDamaged };
   }
 
   #begun(local: Database, step: Step, before: State): void {
@@ -159,6 +163,6 @@ export class Replica {
     // Cut to nothing, it has no tables.
     const isDamaged = isOutage(error, 'damaged') || isOutage(error, 'no_schema');
     this.#outage.began(isDamaged ? DAMAGED : reasonOf(error));
-    if (isDamaged) this.#drop('damaged');
+    if (isDamaged) this.#drop(true);
   }
 }
