@@ -12,6 +12,7 @@ import { sendOverSocket } from '../../support/http-socket.ts';
 import { labelled } from '../../support/labels.ts';
 import { startSlowStore } from '../../support/slow-store.ts';
 import { bearer, createTestApp, readResponse, type TestApp, type TestResponse } from '../../support/test-app.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 const UNKNOWN = `sk_test_${'0'.repeat(64)}`;
 const INACTIVE = { active: false };
@@ -282,22 +283,21 @@ describe('unknown tokens', () => {
         for (const { body } of await Promise.all(asked)) expect(body).toEqual(INACTIVE);
       }
     }
-    /** The times in ms that tokens take, asked for one by one. */
-    async function timesOf(from: number, of: typeof one): Promise<readonly number[]> {
-      const times: number[] = [];
-      for (let n = 0; n < 10; n += 1) {
-        const beganMs = performance.now();
-        expect((await ask(never(from + n), caller(of), fresh)).body).toEqual(INACTIVE);
-        times.push(performance.now() - beganMs);
-      }
-      return times;
+    let asked = 5000;
+    /** Returns how many ms another unknown token takes. */
+    async function timeOf(of: typeof one): Promise<number> {
+      const beganMs = performance.now();
+      expect((await ask(never(asked), caller(of), fresh)).body).toEqual(INACTIVE);
+      asked += 1;
+      return performance.now() - beganMs;
     }
     await spend(1000);
     const pauseMs = 25; // after each statement for a source beyond its budget
-    const together = (await timesOf(5000, one)).reduce((sum, ms) => sum + ms);
+    let together = 0;
+    for (let n = 0; n < 10; n += 1) together += await timeOf(one);
     expect(together).toBeGreaterThan(8 * pauseMs);
-    expect(Math.min(...(await timesOf(6000, two)))).toBeLessThan(pauseMs / 2);
-    expect((await fresh.useKey(never(7000))).status).toBe(401); // the address has its own
+    await waitFor(async () => (await timeOf(two)) < pauseMs / 2); // on a busy machine not at once; with pauses never
+    expect((await fresh.useKey(never(1_000_000))).status).toBe(401); // the address has its own
     const made = await fresh.createKey('alice');
     expect((await fresh.useKey(made.key)).status).toBe(200);
     expect((await ask(made.key, caller(one), fresh)).body.active).toBe(true); // known here
