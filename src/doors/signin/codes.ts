@@ -4,11 +4,18 @@
 
 import { type Refusal, refused } from '../../api/oauth.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
-import { createTokenBuckets } from '../../ground/limits/rates.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
-import { type Actor, actorBy, type Caller, type Origin, type OriginOf, personOf } from '../../keys/actor.ts';
+import {
+  type Actor,
+  actorBy,
+  type Caller,
+  createBudget,
+  type Origin,
+  type OriginOf,
+  personOf,
+} from '../../keys/actor.ts';
 import { type DecidedKey, type KeyOrder, logCreated, type Minting } from '../../keys/minting.ts';
 import type { MadeKey } from '../../keys/record.ts';
 import type { KeyIdentity } from '../../keys/verify.ts';
@@ -111,7 +118,7 @@ type Redirect = Result<string, Problem>;
 export type Grants = ReturnType<typeof createGrants>;
 
 export function createGrants(codes: Codes, { keys, clock, sha256, log }: GrantsOptions) {
-  const signIns = createTokenBuckets(LIMITS.signIns, clock);
+  const signIns = createBudget('connect', [LIMITS.signIns], clock, log);
 
   async function redirectWithCode(
     request: AuthorizationRequest,
@@ -132,12 +139,8 @@ export function createGrants(codes: Codes, { keys, clock, sha256, log }: GrantsO
       { keyId, subject: userId }: KeyIdentity,
       { requestId }: Caller,
     ): Promise<Redirect> {
-      const waitS = signIns.take(keyId);
-      if (waitS > 0) {
-        log.warnThrottled('Rate limit exceeded', `connect ${keyId}`, { requestId, keyId, userId });
-        return err({ code: 'rate_limited', retryAfterS: Math.ceil(waitS) });
-      }
-      return redirectWithCode(request, { key }, keyId);
+      const taken = signIns.take(keyId, { requestId, keyId, userId });
+      return taken.ok ? redirectWithCode(request, { key }, keyId) : taken;
     },
 
     /** Returns the redirect, with a code, for a person who decided on a new key. */
