@@ -78,8 +78,12 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
       return response;
     };
     const untilMs = performance.now() + (everything ? 15_000 : 3000); // within the limit of the key's hour
+    const strangersMs: number[] = [];
     async function flood(): Promise<void> {
-      while (performance.now() < untilMs) await client.ask({ key: stranger(), asToken: true });
+      while (performance.now() < untilMs) {
+        const [, ms] = await timed(() => client.ask({ key: stranger(), asToken: true }));
+        strangersMs.push(ms);
+      }
     }
     const flooded = Promise.all(Array.from({ length: 200 }, flood));
     const known: { readonly ok: boolean; readonly ms: number }[] = [];
@@ -91,7 +95,9 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
     at.between = null;
     expect(most).toBe(QUESTIONS_MAX);
     expect(known.filter(({ ok }) => ok).length).toBeGreaterThan(0.9 * known.length); // all, if the machine is quiet
-    expect(known.map(({ ms }) => ms).sort((a, b) => a - b)[known.length >> 1]).toBeLessThan(500); // on a busy machine, too
+    const medianOf = (all: readonly number[]) => all.toSorted((a, b) => a - b)[all.length >> 1] ?? Number.NaN;
+    // Behind the strangers it would take as long as they do, or longer.
+    expect(medianOf(known.map(({ ms }) => ms))).toBeLessThan(Math.max(500, medianOf(strangersMs) / 2));
   }, 180_000);
 
   test(`${WAITING_MAX} questions wait; more are refused at once`, async () => {
