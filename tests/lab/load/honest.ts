@@ -8,7 +8,7 @@ const CALLS = 50;
 /** At any moment, the server itself and the garbage between two collections included. */
 const RESIDENT_MB_MAX = 256;
 /** Of an honest caller's calls, at the median. */
-export const MEDIAN_MS_MAX = 100;
+const MEDIAN_MS_MAX = 100;
 
 /** Expects that a load took little memory, and nobody's time. */
 export function expectLittle({

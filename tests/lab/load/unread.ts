@@ -3,7 +3,7 @@
 import { userHeaders } from '../../support/client.ts';
 import { type DeafClient, deafClient } from '../../support/deaf-client.ts';
 import { postText } from '../../support/http-socket.ts';
-import { commandOf, peakResidentMbOf, type ServerOptions, startServer } from '../../support/server-process.ts';
+import { peakResidentMbOf, type Runtime, startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { honestCaller } from './honest.ts';
 import { databaseIn, folderWithKeys, USER } from './unread-streams.ts';
@@ -66,15 +66,10 @@ function pageBatch(): string {
 }
 
 /** Throws when an honest call beside the clients does not get the right response. */
-export async function unread(
-  what: Unread,
-  clients: number,
-  { runtime = 'bun', command = commandOf(runtime) }: Pick<ServerOptions, 'runtime' | 'command'> = {},
-): Promise<UnreadReport> {
+export async function unread(what: Unread, clients: number, runtime: Runtime = 'bun'): Promise<UnreadReport> {
   const folder = await what.folder?.();
   await using server = await startServer({
     runtime,
-    command,
     env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', ...(folder !== undefined && databaseIn(folder)) },
   });
   const requests = await what.requests();
