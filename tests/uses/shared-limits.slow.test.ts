@@ -1,5 +1,6 @@
 // A limit or quota that processes share, over schedules of any kind: what is promised of how early a call is refused, how
-// many are accepted beyond the limit, and what is counted in the end. Real processes are in ../process.
+// many are accepted beyond the limit, and what is counted in the end. Real processes are in
+// ../lab/load/limit-bounds.alone.test.ts.
 
 import { afterAll, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';

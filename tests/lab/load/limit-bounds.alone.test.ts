@@ -72,6 +72,10 @@ test.each([
       console.log(`${mode} ${faults}: ${accepted} of ${LIMIT}, ${rate}/s, bound ${LIMIT + beyondMax(rate, lateS)}`);
       expect(accepted).toBeGreaterThanOrEqual(LIMIT);
       expect(accepted).toBeLessThanOrEqual(LIMIT + beyondMax(rate, lateS));
+      for (const { remaining } of seen) {
+        expect(Math.max(...remaining)).toBeLessThan(LIMIT);
+        expect(Math.min(...remaining)).toBe(0);
+      }
       counted.push([even, accepted] as const);
 
       const skewed = await makeKey(first, limits);
@@ -89,7 +93,10 @@ test.each([
     await Promise.all(servers.map((server) => server.stop()));
     const [next] = await startServers(started, 1, env);
     if (next === undefined) throw new Error('none started');
-    for (const [key, accepted] of counted) expect(await usesToday(next, key)).toBe(accepted);
+    for (const [key, accepted] of counted) {
+      expect(await usesToday(next, key)).toBe(accepted);
+      expect((await use(next, key)).status).toBe(429);
+    }
   },
   240_000,
 );
