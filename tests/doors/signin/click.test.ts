@@ -113,13 +113,7 @@ describe('a decision that is wrong makes nothing', () => {
     ['too high a limit', {}, { rateLimit: { requests: 5000, window: '1h' } }, 'rateLimit'],
     ['too high a quota', {}, { quota: { requests: 5001, period: 'day' } }, 'quota'],
     ['a quota that is null', {}, { quota: null }, 'quota'],
-    // What gets a page, or is sent back with an error, when a browser asks for it.
-    ['no client', { client_id: null }, {}, undefined],
-    ['a redirect of somebody else', { redirect_uri: 'https://evil.example/' }, {}, undefined],
-    ['a redirect of another client', { redirect_uri: 'https://client.example/back' }, {}, undefined],
-    ['no challenge', { code_challenge: null }, {}, undefined],
-    ['another response type', { response_type: 'token' }, {}, undefined],
-    ['another server', { resource: 'https://evil.example/mcp' }, {}, undefined],
+    // What a browser gets a page for, or is sent back with an error, is in wrong.test.ts.
     ['a parameter that is no text', {}, { state: 1 }, undefined],
   ])('%s', async (_, changed, decided, path) => {
     const made = await makeForConnection(app, client.page(changed), await user(), { ...DECIDED, ...decided });

@@ -119,19 +119,22 @@ test('a code is good for a minute', async () => {
   expect((await client.redeem(second)).body.error).toBe('invalid_grant');
 });
 
-test('of many who redeem a code at once one gets the key, and the key lives on', async () => {
-  await using app = await createTestApp({ env: ENV });
+test('of many who redeem a code at once one gets the key, which lives on; a thousand replays cost its owner nothing', async () => {
+  await using app = await createTestApp({ env: ENV, store: 'embedded' });
   const client = await register(app);
   const { id, key } = await app.createKey('alice');
   const code = await codeFor(client, key);
-  const redeemed = await Promise.all(Array.from({ length: 100 }, () => client.redeem(code)));
-  expect(redeemed.filter(({ status }) => status === 200)).toHaveLength(1);
-  expect(redeemed.filter(({ body }) => body.error === 'invalid_grant')).toHaveLength(99);
+  for (let times = 0; times < 11; times += 1) {
+    const redeemed = await Promise.all(Array.from({ length: 100 }, () => client.redeem(code)));
+    expect(redeemed.filter(({ status }) => status === 200)).toHaveLength(times === 0 ? 1 : 0);
+    expect(redeemed.filter(({ body }) => body.error === 'invalid_grant')).toHaveLength(times === 0 ? 99 : 100);
+  }
   expect((await app.useKey(key)).status).toBe(200);
   expect((await eventsIn(app)).filter(({ kind }) => kind === 'connected')).toHaveLength(1);
   const refused = (await app.log()).filter(({ event }) => event === 'code of a client refused');
   expect(refused).toHaveLength(1);
   expect(refused[0]).toMatchObject({ level: 'warn', keyId: id, reason: 'redeemed before' });
+  expect((await client.redeem(await codeFor(client, key))).status).toBe(200);
 });
 
 test('a key that was deleted meanwhile is not handed out', async () => {
@@ -153,19 +156,6 @@ test('a key that is handed out all the time has to wait, so that the trail grows
   const { key: other } = await app.createKey('alice');
   expect((await client.redeem(await codeFor(client, other))).status).toBe(200);
   app.clock.advance(10_000);
-  expect((await client.redeem(await codeFor(client, key))).status).toBe(200);
-});
-
-test('a thousand replays of a code take nothing from its owner', async () => {
-  await using app = await createTestApp({ env: ENV, store: 'embedded' });
-  const client = await register(app);
-  const { key } = await app.createKey('alice');
-  const code = await codeFor(client, key);
-  for (let times = 0; times < 11; times += 1) {
-    const replayed = await Promise.all(Array.from({ length: 100 }, () => client.redeem(code)));
-    expect(replayed.filter(({ status }) => status === 200)).toHaveLength(times === 0 ? 1 : 0);
-    expect(replayed.filter(({ body }) => body.error === 'invalid_grant')).toHaveLength(times === 0 ? 99 : 100);
-  }
   expect((await client.redeem(await codeFor(client, key))).status).toBe(200);
 });
 

@@ -178,7 +178,9 @@ async function expectReason(page: URL, about: object): Promise<void> {
   expect((await lines()).at(-1)).toMatchObject({ route: 'authorize', ...about });
   app.clock.advance(1000);
   const before = (await lines()).length;
-  expect((await makeForConnection(app, page, await bearer(app, 'alice'))).status).toBe(400);
+  const clicked = await makeForConnection(app, page, await bearer(app, 'alice'));
+  const { code, location } = (await clicked.json()) as { code: string; location?: string };
+  expect([clicked.status, code, location]).toEqual([400, 'invalid_input', undefined]);
   expect((await lines()).length).toBe(before + 1);
 }
 
