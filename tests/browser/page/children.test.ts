@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test';
 import { describeInBrowser } from '../../support/browser.ts';
 import { childOf } from '../../support/children.ts';
-import { appForBrowser, withKeysPage } from './keys-page.ts';
+import { appForBrowser, link, withKeysPage } from './keys-page.ts';
 
 describeInBrowser('keys of a key', (browser) => {
   test('are counted and listed in its row, and one is ended there, alone', async () => {
@@ -13,7 +13,7 @@ describeInBrowser('keys of a key', (browser) => {
     const children = [await make('first agent'), await make('second agent')];
     const statuses = () => Promise.all(children.map(async (child) => (await app.useKey(child)).status));
     expect(await statuses()).toEqual([200, 200]);
-    await withKeysPage(browser(), app, { at: `#token=${await app.token('alice')}` }, async ({ page }) => {
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
       await page.getByText('2 keys for its programs').waitFor();
       await page.getByRole('button', { name: 'More about orchestrator' }).click();
       await page.getByRole('button', { name: 'End first agent' }).click();

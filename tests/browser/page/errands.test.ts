@@ -4,44 +4,35 @@
 import { expect, test } from 'bun:test';
 import type { Locator, Page } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
-import { bearer, type TestApp } from '../../support/test-app.ts';
+import { ADMINS, adminOf, bearer, type TestApp } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
-import { appForBrowser, withKeysPage } from './keys-page.ts';
+import {
+  adminLink,
+  appForBrowser,
+  confirm,
+  find,
+  link,
+  paste,
+  press,
+  said,
+  sentBy,
+  withKeysPage,
+} from './keys-page.ts';
 
-const env = { ADMIN_CLAIM: 'roles=keys-admin' };
-const admin = (app: TestApp) => app.token('carol', { roles: 'keys-admin' });
-const link = async (app: TestApp) => ({ at: `#token=${await admin(app)}` });
-const ownLink = async (app: TestApp, sub: string) => ({ at: `#token=${await app.token(sub)}` });
+const env = ADMINS;
 const setOwner = async (app: TestApp, owner: string, more: object) =>
-  app.call('admin_update_owner', { owner, ...more }, { authorization: `Bearer ${await admin(app)}` });
-const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click();
-const said = (page: Page, words: string | RegExp) => page.getByRole('status').getByText(words).waitFor();
+  app.call('admin_update_owner', { owner, ...more }, await adminOf(app, 'carol'));
 const isOpen = (page: Page, name: string) =>
   page.getByRole('button', { name: `More about ${name}`, expanded: true }).waitFor();
 const focused = (page: Page) =>
   page.evaluate(() => document.activeElement?.ariaLabel ?? document.activeElement?.textContent);
-
-async function find(page: Page, meaning: string, text: string): Promise<void> {
-  const field = page.getByRole('search').getByRole('textbox');
-  await page.getByLabel('Search for').selectOption(meaning);
-  await field.fill(text);
-  await field.press('Enter');
-}
-
-/** Pastes into a field; `sent` gets every request from then on. */
-async function paste(page: Page, field: Locator, text: string, sent: string[]): Promise<void> {
-  page.on('request', (request) => sent.push(`${request.url()} ${request.postData()}`));
-  await page.evaluate((copied) => navigator.clipboard.writeText(copied), text);
-  await field.focus();
-  await page.keyboard.press('Control+V');
-}
 
 describeInBrowser('an edit that is saved', (browser) => {
   test('says what each field was, as no event does: of an owner and of a key', async () => {
     await using app = await appForBrowser({ env });
     await app.createKey('acme', { name: 'production', quota: { requests: 7, period: 'month' } });
     await setOwner(app, 'acme', { quota: '3/day', metadata: { plan: 'pro' } });
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       await press(page, 'Open acme');
       await press(page, 'Change the plan: acme');
       await page.getByLabel('Quota', { exact: true }).fill('50');
@@ -60,7 +51,7 @@ describeInBrowser('an edit that is saved', (browser) => {
     await using app = await appForBrowser({ env });
     const { id } = await app.createKey('acme', { name: 'production', rateLimit: { requests: 5, window: '1m' } });
     await setOwner(app, 'acme', { quota: '50/day', rateLimit: '10/1m' });
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       await press(page, 'Open acme');
       await press(page, 'Change the plan: acme');
       await page.keyboard.type('7');
@@ -81,7 +72,7 @@ describeInBrowser('an edit that is saved', (browser) => {
       expect(await page.getByRole('textbox', { name: 'Name' }).inputValue()).toBe('new name');
       expect(await typeAfterTwoClicks(page.locator(`#limit-${id}`))).toBe('8');
     });
-    await withKeysPage(browser(), app, await ownLink(app, 'acme'), async ({ page }) => {
+    await withKeysPage(browser(), app, await link(app, 'acme'), async ({ page }) => {
       await press(page, 'More about production');
       await press(page, 'Rename: production');
       await page.keyboard.type('renamed');
@@ -96,19 +87,19 @@ describeInBrowser('a key that is pasted where none belongs', (browser) => {
     await using app = await appForBrowser({ env });
     const { key } = await app.createKey('acme', { name: 'leaked' });
     const { key: other } = await app.createKey('other corp', { name: 'theirs' });
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
-      const sent: string[] = [];
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
+      const sent = sentBy(page);
       const filter = page.getByRole('searchbox');
       await press(page, 'All keys');
-      await paste(page, filter, `X-API-Key: ${key}`, sent);
+      await paste(page, filter, `X-API-Key: ${key}`);
       await page.getByRole('region', { name: 'Owner acme' }).waitFor();
       await isOpen(page, 'leaked');
       await said(page, 'It is “\u2068leaked\u2069”, active.');
-      await paste(page, filter, other, sent); // into the list of an owner
+      await paste(page, filter, other); // into the list of an owner
       await page.getByRole('region', { name: 'Owner other corp' }).waitFor();
       await isOpen(page, 'theirs');
       await press(page, 'All keys');
-      await paste(page, filter, `sk_live_${'0'.repeat(64)}`, sent);
+      await paste(page, filter, `sk_live_${'0'.repeat(64)}`);
       await said(page, 'No key of any owner.');
       expect(await filter.inputValue()).toBe('');
       const [part] = key.match(/[0-9a-f]{20}/) ?? [''];
@@ -119,15 +110,15 @@ describeInBrowser('a key that is pasted where none belongs', (browser) => {
   test('into the search of one’s own keys is found within other text, too; a part of one reads that it is none', async () => {
     await using app = await appForBrowser();
     const { key } = await app.createKey('alice', { name: 'mine' });
-    await withKeysPage(browser(), app, await ownLink(app, 'alice'), async ({ page, requests }) => {
-      const sent: string[] = [];
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, requests }) => {
+      const sent = sentBy(page);
       await page.getByText('1 key', { exact: true }).waitFor();
       const filter = page.getByRole('searchbox');
-      await paste(page, filter, `Authorization: Bearer ${key}`, sent);
+      await paste(page, filter, `Authorization: Bearer ${key}`);
       await isOpen(page, 'mine');
       await said(page, 'It is “\u2068mine\u2069”, active.');
       expect(await filter.inputValue()).toBe('');
-      await paste(page, filter, key.slice(0, -3), sent);
+      await paste(page, filter, key.slice(0, -3));
       await said(page, /^None of your keys: .* It is not a whole key of this server/);
       expect(await filter.inputValue()).toBe('');
       expect(requests.filter((request) => !/list_api_keys|keys\/events|\/keys$/.test(request))).toEqual([]);
@@ -138,20 +129,20 @@ describeInBrowser('a key that is pasted where none belongs', (browser) => {
   test('into a name or data is taken out at once', async () => {
     await using app = await appForBrowser({ env });
     const { key } = await app.createKey('acme', { name: 'production' });
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
-      const sent: string[] = [];
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
+      const sent = sentBy(page);
       await press(page, 'Open acme');
       await press(page, 'Change the plan: acme');
       const data = page.getByLabel('Data');
       await data.fill('plan=pro\nkey=');
       await data.press('Control+End');
-      await paste(page, data, key, sent);
+      await paste(page, data, key);
       await page.getByRole('alert').getByText('That was a whole key.').waitFor();
       expect(await data.inputValue()).toBe('plan=pro\nkey=');
       await press(page, 'Your keys');
       await press(page, 'Create a key');
       const name = page.getByRole('textbox', { name: 'Name' });
-      await paste(page, name, `my ${key}`, sent);
+      await paste(page, name, `my ${key}`);
       await page.getByRole('alert').getByText('That was a whole key.').waitFor();
       expect(await name.inputValue()).toBe('my ');
       expect(sent.filter((text) => text.includes(key))).toEqual([]);
@@ -165,7 +156,7 @@ describeInBrowser('a key that is looked for', (browser) => {
     await app.createKey('acme', { name: 'next' });
     const { key, id } = await app.createKey('acme', { name: 'ended' });
     await app.call('revoke_api_key', { keyId: id }, await bearer(app, 'acme'));
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       await page.getByRole('list', { name: 'Owners' }).waitFor();
       await page.getByRole('search').getByRole('textbox').fill(key); // which is enough
       await said(page, 'It is “\u2068ended\u2069”, revoked.');
@@ -187,7 +178,7 @@ describeInBrowser('a key that is looked for', (browser) => {
     const { key } = await app.createKey('acme', { name: 'leaked' });
     await others();
     const laptop = { viewport: { width: 1280, height: 700 } };
-    await withKeysPage(browser(), app, { ...(await link(app)), ...laptop }, async ({ page }) => {
+    await withKeysPage(browser(), app, { ...(await adminLink(app)), ...laptop }, async ({ page }) => {
       await page.getByRole('search').getByRole('textbox').fill(key);
       await page.getByText('17 keys', { exact: true }).waitFor();
       await page.getByText('What happened to a key').waitFor();
@@ -202,7 +193,7 @@ describeInBrowser('a key that is looked for', (browser) => {
   test('by an id reads under “A whole key” that it is another choice', async () => {
     await using app = await appForBrowser({ env });
     const { id } = await app.createKey('acme', { name: 'production' });
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       await page.getByRole('list', { name: 'Owners' }).waitFor();
       await find(page, 'A whole key', id);
       await said(page, 'No key of any owner. An id or a fingerprint is another choice.');
@@ -212,11 +203,10 @@ describeInBrowser('a key that is looked for', (browser) => {
   test('is named in its state no more once it is revoked', async () => {
     await using app = await appForBrowser({ env });
     const { key } = await app.createKey('acme', { name: 'leaked' });
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       await page.getByRole('search').getByRole('textbox').fill(key);
       await said(page, 'It is “\u2068leaked\u2069”, active.');
-      await press(page, 'Revoke leaked');
-      await page.getByRole('group', { name: 'Revoke leaked?' }).getByRole('button', { name: 'Revoke' }).click();
+      await confirm(page, 'Revoke', 'leaked');
       await said(page, 'API key revoked');
       expect(await page.getByText(/^It is/).count()).toBe(0);
     });
@@ -226,7 +216,7 @@ describeInBrowser('a key that is looked for', (browser) => {
     await using app = await appForBrowser({ env });
     const { key } = await app.createKey('acme', { name: 'production' });
     const words = 'No key of any owner. It is not a whole key of this server, which ends with 64 digits, 0 to f.';
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       await page.getByRole('list', { name: 'Owners' }).waitFor();
       for (const odd of [key.slice(0, -1), key.slice(0, 14), `${key}0`]) {
         await find(page, 'A whole key', odd);
@@ -242,7 +232,7 @@ describeInBrowser('an owner who is opened', (browser) => {
   test('and is nobody reads that, and may get a plan all the same', async () => {
     await using app = await appForBrowser({ env });
     await app.createKey('acme', { name: 'production' });
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       await page.getByRole('list', { name: 'Owners' }).waitFor();
       await find(page, 'Owner, exactly', 'Acme');
       await page.getByText('Nobody of exactly this name has a key, or a history').waitFor();
@@ -263,7 +253,7 @@ describeInBrowser('an owner who is opened', (browser) => {
   test('has a history that says where those of the keys are', async () => {
     await using app = await appForBrowser({ env });
     await app.createKey('acme', { name: 'production' });
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       await press(page, 'Open acme');
       await page.getByText('What happened to a key is in the history of its own row').waitFor();
     });
@@ -290,7 +280,7 @@ describeInBrowser('a quota that is used up', (browser) => {
     const nextMonths = [today, tomorrow].map((day) =>
       new Date(Date.UTC(day.getUTCFullYear(), day.getUTCMonth() + 1)).toISOString(),
     );
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       await press(page, 'Open acme');
       await page.getByText(/1 of 1 a day, 0 left, begins anew in/).waitFor();
       await page.getByText(/Quota 1 a month, used up, begins anew in/).waitFor();
@@ -298,11 +288,11 @@ describeInBrowser('a quota that is used up', (browser) => {
       expect(nextDays).toContain(day ?? '');
       expect(nextMonths).toContain(month ?? '');
     });
-    await withKeysPage(browser(), app, await ownLink(app, 'acme'), async ({ page }) => {
+    await withKeysPage(browser(), app, await link(app, 'acme'), async ({ page }) => {
       await page.getByText(/1 of 1 a day, begins anew in/).waitFor();
     });
     const phone = { viewport: { width: 390, height: 844 } };
-    await withKeysPage(browser(), app, { ...(await link(app)), ...phone }, async ({ page }) => {
+    await withKeysPage(browser(), app, { ...(await adminLink(app)), ...phone }, async ({ page }) => {
       await press(page, 'Open acme');
       await page.getByText(/Quota 1 a month, used up, begins anew in/).waitFor(); // in the row, which is closed
     });
@@ -312,7 +302,7 @@ describeInBrowser('a quota that is used up', (browser) => {
 describeInBrowser('the sign-in', (browser) => {
   test('says how long it lasts', async () => {
     await using app = await appForBrowser();
-    await withKeysPage(browser(), app, await ownLink(app, 'alice'), async ({ page }) => {
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
       await page.getByText('Signed in as alice').waitFor();
       await page.reload();
       await page.getByText('You are signed in until you close or reload this tab.').waitFor();

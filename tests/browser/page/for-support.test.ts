@@ -6,8 +6,8 @@ import { describeInBrowser } from '../../support/browser.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { readDocument } from '../../support/documents.ts';
 import { keysCommand } from '../../support/keys-command.ts';
-import type { TestApp } from '../../support/test-app.ts';
-import { appForBrowser, withKeysPage } from './keys-page.ts';
+import { ADMINS, type TestApp } from '../../support/test-app.ts';
+import { adminLink, appForBrowser, find, withKeysPage } from './keys-page.ts';
 
 const ROWS = readDocument('src/keys/README.md').table('For support');
 const DAY_MS = 86_400_000;
@@ -32,7 +32,7 @@ async function type(app: TestApp, words: string, put: Readonly<Record<string, st
 
 describeInBrowser('For support', (browser) => {
   test('each question is answered on the page, and by its command', async () => {
-    await using app = await appForBrowser({ store: 'embedded', env: { ADMIN_CLAIM: 'roles=keys-admin' } });
+    await using app = await appForBrowser({ store: 'embedded', env: ADMINS });
     const { key } = await app.createKey('acme', { name: 'production' });
     const ended = await app.createKey('acme', { name: 'ended' });
     const leaked = await app.createKey('acme', { name: 'leaked', expiresInDays: 3 });
@@ -42,17 +42,12 @@ describeInBrowser('For support', (browser) => {
     app.clock.advance(1100);
     expect([(await app.useKey(key)).status, (await app.useKey(key)).status]).toEqual([200, 429]);
     app.clock.advance(4000);
-    const at = `#token=${await app.token('carol', { roles: 'keys-admin' })}`;
+    const { at } = await adminLink(app);
     expect(ROWS).toHaveLength(5);
 
     await withKeysPage(browser(), app, { at }, async ({ page }) => {
       const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
       const owner = page.getByRole('region', { name: 'Owner acme' });
-      const find = async (meaning: string, text: string) => {
-        await page.getByLabel('Search for').selectOption(meaning);
-        await page.getByRole('search').getByRole('textbox').fill(text);
-        await page.getByRole('search').getByRole('textbox').press('Enter');
-      };
 
       const why = rowOf('Why is acme refused?');
       expect(why.clicks).toEqual(['Open']);
@@ -89,7 +84,7 @@ describeInBrowser('For support', (browser) => {
       expect(whose.clicks).toEqual(['A whole key', 'Revoke']);
       const [show = '', revoke = ''] = whose.commands;
       expect(await type(app, show, {}, `${leaked.key}\n`)).toContain(leaked.id);
-      await find('A whole key', leaked.key);
+      await find(page, 'A whole key', leaked.key);
       await page.getByRole('button', { name: 'More about leaked', expanded: true }).waitFor();
       await press('Revoke leaked');
       await page.getByRole('group', { name: 'Revoke leaked?' }).getByRole('button', { name: 'Revoke' }).click();
@@ -100,7 +95,7 @@ describeInBrowser('For support', (browser) => {
 
       const who = rowOf('Who has ended our key?');
       expect(who.clicks).toEqual([]);
-      await find('Key id or fingerprint', leaked.id);
+      await find(page, 'Key id or fingerprint', leaked.id);
       await page.getByText(/^Revoked by carol.*127\.0\.0\.1/).waitFor();
       expect(await type(app, who.commands[0] ?? '', { '<id>': leaked.id })).toMatch(/revoked .*carol .*127\.0\.0\.1/);
 

@@ -6,7 +6,7 @@ import type { Page } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
 import { register } from '../../support/hand-over.ts';
 import { askForKey } from '../../support/key-request.ts';
-import { appForBrowser, withKeysPage } from './keys-page.ts';
+import { appForBrowser, pasteToken, withKeysPage } from './keys-page.ts';
 
 const ENV = { OAUTH_DEVICE: '1', OAUTH_REDIRECTS: 'loopback https://client.example/*' };
 const MARKUP = '"><img src=x onerror=alert(1)><script>alert(2)</script>';
@@ -27,11 +27,6 @@ async function expectHarmless(page: Page): Promise<void> {
   }
 }
 
-const signIn = async (page: Page, token: string) => {
-  await page.getByLabel(/paste a user token/i).fill(token);
-  await page.keyboard.press('Enter');
-};
-
 describeInBrowser('a program that asks', (browser) => {
   test('names itself, and its scopes, with whatever it likes', async () => {
     await using app = await appForBrowser({ env: ENV });
@@ -40,7 +35,7 @@ describeInBrowser('a program that asks', (browser) => {
       const { status, body } = await askForKey(app, { client_name: text, scope: scopes });
       expect(status).toBe(200);
       await withKeysPage(browser(), app, { at: `#ask=${body.user_code}` }, async ({ page }) => {
-        await signIn(page, await app.token('alice'));
+        await pasteToken(page, await app.token('alice'));
         await page.getByRole('button', { name: 'Yes, it shows this code' }).click();
         await page.getByText('in its own words').waitFor();
         expect(await page.locator('dd').first().textContent()).toContain(text.slice(0, 5));
@@ -63,7 +58,7 @@ describeInBrowser('a link to a decision', (browser) => {
         { resource: text, redirect_uri: `https://client.example/${encodeURIComponent(text)}` },
       ]) {
         await withKeysPage(browser(), app, { at: connect(client.page(changed)) }, async ({ page }) => {
-          await signIn(page, await app.token('alice'));
+          await pasteToken(page, await app.token('alice'));
           await page.getByRole('heading', { name: /handed to client.example/ }).waitFor();
           await expectHarmless(page);
         });
@@ -82,7 +77,7 @@ describeInBrowser('a link to a decision', (browser) => {
     ]) {
       const at = connect(client.page({ redirect_uri: redirect }));
       await withKeysPage(browser(), app, { at }, async ({ page }) => {
-        await signIn(page, await app.token('alice'));
+        await pasteToken(page, await app.token('alice'));
         const make = page.getByRole('button', { name: 'Make the key and hand it over' });
         await make.click();
         await page.getByText('It may do nothing yet.').waitFor();
@@ -98,7 +93,7 @@ describeInBrowser('a link to a decision', (browser) => {
     const { body } = await askForKey(app, { client_name: 'backup' });
     const at = `#ask=${encodeURIComponent('Your keys are at risk. Call 555-0100.')}`;
     await withKeysPage(browser(), app, { at }, async ({ page }) => {
-      await signIn(page, await app.token('alice'));
+      await pasteToken(page, await app.token('alice'));
       await page.getByLabel('The code that the program shows').fill(body.user_code.replace('-', ' '));
       expect(await page.getByText('555-0100').count()).toBe(0);
       await page.keyboard.press('Enter');

@@ -4,14 +4,8 @@ import { expect, test } from 'bun:test';
 import type { Page, Route } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
 import { lenientIssuer } from '../../support/lenient-issuer.ts';
-import type { TestApp } from '../../support/test-app.ts';
-import { appForBrowser, withKeysPage } from './keys-page.ts';
-
-const link = async (app: TestApp, sub: string, claims = {}) => ({ at: `#token=${await app.token(sub, claims)}` });
-const follow = async (page: Page, app: TestApp, sub: string, claims = {}) =>
-  page.evaluate((hash) => location.assign(hash), (await link(app, sub, claims)).at);
-const ADMIN = { ADMIN_CLAIM: 'roles=keys-admin' };
-const isAdmin = { roles: 'keys-admin' };
+import { ADMINS } from '../../support/test-app.ts';
+import { adminLink, appForBrowser, confirm, follow, link, withKeysPage } from './keys-page.ts';
 
 /** Holds the responses to requests for `tool`; each is sent when it is called for. */
 async function held(page: Page, tool: string): Promise<(() => Promise<void>)[]> {
@@ -151,8 +145,7 @@ describeInBrowser('bad timing', (browser) => {
     await using app = await appForBrowser();
     await app.createKey('alice', { name: 'of alice' });
     await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
-      await page.getByRole('button', { name: 'Rotate of alice' }).click();
-      await page.getByRole('group', { name: 'Rotate of alice?' }).getByRole('button', { name: 'Rotate' }).click();
+      await confirm(page, 'Rotate', 'of alice');
       const box = page.getByRole('group', { name: 'New key of of alice' });
       await box.getByRole('button', { name: 'Show key' }).click();
       const detail = 'The key store is out of reach; try again';
@@ -168,10 +161,10 @@ describeInBrowser('bad timing', (browser) => {
   });
 
   test('a list that comes late is not shown as that of another view', async () => {
-    await using app = await appForBrowser({ env: ADMIN });
+    await using app = await appForBrowser({ env: ADMINS });
     await app.createKey('alice', { name: 'of alice' });
     await app.createKey('carol', { name: 'of carol' });
-    await withKeysPage(browser(), app, await link(app, 'carol', isAdmin), async ({ page }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       await page.getByText('1 key', { exact: true }).waitFor();
       const lists = await held(page, 'admin_list_keys');
       await page.getByRole('button', { name: 'All keys' }).click();
@@ -186,15 +179,15 @@ describeInBrowser('bad timing', (browser) => {
   });
 
   test('a link of somebody else in the middle of it all leaves nothing of the one before', async () => {
-    await using app = await appForBrowser({ env: ADMIN });
+    await using app = await appForBrowser({ env: ADMINS });
     await app.createKey('alice', { name: 'of alice' });
-    await withKeysPage(browser(), app, await link(app, 'carol', isAdmin), async ({ page }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       await page.getByRole('button', { name: 'All keys' }).click();
       await page.getByLabel('Owner, exactly').fill('alice');
       await page.keyboard.press('Enter');
       await page.getByRole('heading', { name: 'Keys of alice' }).waitFor();
       await page.getByRole('button', { name: 'Revoke all keys' }).click();
-      await follow(page, app, 'bob');
+      await follow(page, await link(app, 'bob'));
       await page.getByRole('button', { name: 'Sign in as bob' }).click();
       await page.getByText('Signed in as bob').waitFor();
       await page.getByText('No API keys yet').waitFor();
@@ -204,15 +197,15 @@ describeInBrowser('bad timing', (browser) => {
   });
 
   test('who is no admin any more after signing in again sees their own keys', async () => {
-    await using app = await appForBrowser({ env: ADMIN });
+    await using app = await appForBrowser({ env: ADMINS });
     await app.createKey('alice', { name: 'of alice' });
-    await withKeysPage(browser(), app, await link(app, 'carol', isAdmin), async ({ page }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       await page.getByRole('button', { name: 'All keys' }).click();
       await page.getByText('of alice').first().waitFor();
       app.clock.advance(2 * 3_600_000);
       await page.getByRole('button', { name: 'Refresh' }).click();
       await page.getByRole('alert').getByText('Sign in again').waitFor();
-      await follow(page, app, 'carol');
+      await follow(page, await link(app, 'carol'));
       await page.getByText('No API keys yet').waitFor();
       expect(await page.getByRole('search').count()).toBe(0);
     });
@@ -231,7 +224,7 @@ describeInBrowser('bad timing', (browser) => {
       await page.goto('about:blank');
       await page.goBack();
       await page.getByRole('heading', { name: 'Sign in' }).waitFor();
-      await follow(page, app, 'alice');
+      await follow(page, await link(app, 'alice'));
       await page.getByRole('button', { name: 'Create a key' }).click();
       await show();
       // What a browser does that keeps the page, to come back to.

@@ -1,7 +1,7 @@
 // The page /keys in a browser, with a watch on everything that it must never do or leave behind.
 
 import { expect } from 'bun:test';
-import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
+import type { Browser, BrowserContext, BrowserContextOptions, Locator, Page } from 'playwright-core';
 import { takePage } from '../../support/browser.ts';
 import { testClock } from '../../support/clock.ts';
 import { createTestApp, type TestApp, type TestAppOptions } from '../../support/test-app.ts';
@@ -9,6 +9,57 @@ import { createTestApp, type TestApp, type TestAppOptions } from '../../support/
 /** An app whose clock begins with the machine's time, which the browser has. */
 export function appForBrowser(options: TestAppOptions = {}): Promise<TestApp> {
   return createTestApp({ clock: testClock(Date.now()), ...options });
+}
+
+/** Where a link that signs in leads, as an option of `withKeysPage`. */
+export const link = async (app: TestApp, sub = 'alice', claims = {}) => ({
+  at: `#token=${await app.token(sub, claims)}`,
+});
+
+/** The same for an admin, in an app with the environment ADMINS. */
+export const adminLink = (app: TestApp) => link(app, 'carol', { roles: 'keys-admin' });
+
+/** Follows such a link in a page that is open. */
+export const follow = (page: Page, { at }: { readonly at: string }) =>
+  page.evaluate((hash) => location.assign(hash), at);
+
+export async function pasteToken(page: Page, token: string): Promise<void> {
+  await page.getByLabel('Or paste a user token').fill(token);
+  await page.keyboard.press('Enter');
+}
+
+export const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click();
+
+/** Presses the button of a row, such as "Revoke" of a key's name, and the same in the question that it asks. */
+export async function confirm(page: Page, what: string, name: string): Promise<void> {
+  await press(page, `${what} ${name}`);
+  const question = page.getByRole('group', { name: `${what} ${name}?` });
+  await question.getByRole('button', { name: what, exact: true }).click();
+}
+
+/** Waits until the status line says it. */
+export const said = (page: Page, words: string | RegExp) => page.getByRole('status').getByText(words).waitFor();
+
+/** Looks for a key or an owner by the search of the operators. */
+export async function find(page: Page, meaning: string, text: string): Promise<void> {
+  const field = page.getByRole('search').getByRole('textbox');
+  await page.getByLabel('Search for').selectOption(meaning);
+  await field.fill(text);
+  await field.press('Enter');
+}
+
+/** Pastes into a field. */
+export async function paste(page: Page, field: Locator, text: string): Promise<void> {
+  await page.evaluate((copied) => navigator.clipboard.writeText(copied), text);
+  await field.focus();
+  await page.keyboard.press('Control+V');
+}
+
+/** What the page sends from now on, each as URL and body. */
+export function sentBy(page: Page): readonly string[] {
+  const sent: string[] = [];
+  page.on('request', (request) => sent.push(`${request.url()} ${request.postData()}`));
+  return sent;
 }
 
 export interface OpenPage {

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test';
 import type { Locator, Page } from 'playwright-core';
 import { describeInBrowser, takePage } from '../../support/browser.ts';
 import type { TestApp } from '../../support/test-app.ts';
-import { appForBrowser, withKeysPage } from './keys-page.ts';
+import { appForBrowser, link, said, withKeysPage } from './keys-page.ts';
 
 const KEYS = 60;
 /** So many bytes in each key that one page doesn't take them all. */
@@ -18,17 +18,15 @@ async function oldestOf(app: TestApp) {
 }
 
 const LISTS = '**/tools/list_api_keys';
-const link = async (app: TestApp) => ({ at: `#token=${await app.token('alice')}`, quiet: true });
 /** By keyboard: rows get their height when they are scrolled to, which moves what is below from under a pointer. */
 const press = (button: Locator) => button.press('Enter');
-const said = (page: Page, words: string | RegExp) => page.getByRole('status').getByText(words).waitFor();
 const alerted = (page: Page, words: string) => page.getByRole('alert').getByText(words).waitFor();
 
 describeInBrowser('a list in pages', (browser) => {
   test('finds a key that is pasted on each of them, also one that was made meanwhile; a lost page is no answer', async () => {
     await using app = await appForBrowser();
     const oldest = await oldestOf(app);
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, { ...(await link(app)), quiet: true }, async ({ page }) => {
       await page.getByText(/^The newest \d+ keys$/).waitFor();
       const search = page.getByRole('searchbox');
       await page.route(LISTS, (route) =>
@@ -59,7 +57,7 @@ describeInBrowser('a list in pages', (browser) => {
   test('is read anew while a row of a later page is open, which stays open, as does the page', async () => {
     await using app = await appForBrowser();
     const oldest = await oldestOf(app);
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, { ...(await link(app)), quiet: true }, async ({ page }) => {
       await press(page.getByRole('button', { name: 'Show more' }));
       await page.getByText(`${KEYS} keys`, { exact: true }).waitFor();
       await press(page.getByRole('button', { name: 'More about the oldest' }));
@@ -82,7 +80,7 @@ describeInBrowser('a list in pages', (browser) => {
   test('is given up after 20 seconds without an answer, beside the button', async () => {
     await using app = await appForBrowser();
     await app.createKey('alice', { name: 'only one' });
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, { ...(await link(app)), quiet: true }, async ({ page }) => {
       await page.getByText('1 key', { exact: true }).waitFor();
       await page.evaluate(() => {
         const { timeout } = AbortSignal;
@@ -122,7 +120,7 @@ describeInBrowser('a list in pages', (browser) => {
   test('shows a new secret until it is saved, though its key is on a page that isn’t shown any more', async () => {
     await using app = await appForBrowser();
     await oldestOf(app);
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, { ...(await link(app)), quiet: true }, async ({ page }) => {
       await press(page.getByRole('button', { name: 'Show more' }));
       await page.getByText(`${KEYS} keys`, { exact: true }).waitFor();
       await press(page.getByRole('button', { name: 'Rotate the oldest' }));

@@ -7,9 +7,8 @@ import { describeInBrowser } from '../../support/browser.ts';
 import { childOf } from '../../support/children.ts';
 import { type Answer, askForKey, pollForKey } from '../../support/key-request.ts';
 import type { TestApp } from '../../support/test-app.ts';
-import { appForBrowser, withKeysPage } from './keys-page.ts';
+import { appForBrowser, confirm, link, withKeysPage } from './keys-page.ts';
 
-const link = async (app: TestApp) => ({ at: `#token=${await app.token('alice')}`, quiet: true });
 const alerted = (page: Page, words: string) => page.getByRole('alert').getByText(words, { exact: true }).waitFor();
 
 const CHANGED = 'No answer came. It may have worked all the same: refresh the list to see.';
@@ -38,7 +37,7 @@ describeInBrowser('a token that is over', (browser) => {
         await pressIn(page, 'Rotate billing?', 'Rotate');
       },
     ];
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, { ...(await link(app)), quiet: true }, async ({ page }) => {
       await page.getByRole('button', { name: 'More about billing' }).click();
       await page.getByText(/^Made by alice/).waitFor();
       await page.getByRole('button', { name: 'Rename: billing' }).click();
@@ -62,7 +61,7 @@ describeInBrowser('no answer of the server', (browser) => {
   test.each(Object.entries(LOST))('but %s is said in a sentence', async (_, respond) => {
     await using app = await appForBrowser();
     await app.createKey('alice', { name: 'billing' });
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, { ...(await link(app)), quiet: true }, async ({ page }) => {
       await page.getByText('1 key', { exact: true }).waitFor();
       await page.route('**/tools/*', respond);
       await page.getByRole('button', { name: 'Refresh' }).click();
@@ -73,8 +72,7 @@ describeInBrowser('no answer of the server', (browser) => {
       await page.getByRole('button', { name: 'Create key' }).click();
       await alerted(page, CHANGED);
       await page.getByRole('button', { name: 'Cancel' }).click();
-      await page.getByRole('button', { name: 'Rotate billing' }).click();
-      await page.getByRole('group', { name: 'Rotate billing?' }).getByRole('button', { name: 'Rotate' }).click();
+      await confirm(page, 'Rotate', 'billing');
       await alerted(page, CHANGED);
     });
   });
@@ -83,7 +81,7 @@ describeInBrowser('no answer of the server', (browser) => {
   async function withAsked(use: (open: { app: TestApp; page: Page; asked: Answer['body'] }) => Promise<void>) {
     await using app = await appForBrowser({ env: { OAUTH_DEVICE: '1' } });
     const { body: asked } = await askForKey(app, { client_name: 'backup', scope: 'read' });
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, { ...(await link(app)), quiet: true }, async ({ page }) => {
       await page.getByRole('link', { name: 'A program asks for a key' }).click();
       await page.getByLabel('The code that the program shows').fill(asked.user_code);
       await page.keyboard.press('Enter');
@@ -130,7 +128,7 @@ describeInBrowser('no answer of the server', (browser) => {
 describeInBrowser('a refusal for now', (browser) => {
   test('says in one sentence how long to wait', async () => {
     await using app = await appForBrowser({ env: { OAUTH_DEVICE: '1', USER_RATE_LIMIT: '20/10s' } });
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, { ...(await link(app)), quiet: true }, async ({ page }) => {
       await page.getByText('No API keys yet').waitFor();
       await page.getByRole('link', { name: 'A program asks for a key' }).click();
       await page.getByLabel('The code that the program shows').fill('BCDF-GHJK');

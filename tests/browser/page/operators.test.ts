@@ -3,40 +3,26 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import type { Page } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
 import { childOf } from '../../support/children.ts';
-import { bearer, listedKeys, type TestApp } from '../../support/test-app.ts';
-import { appForBrowser, withKeysPage } from './keys-page.ts';
-
-const ADMIN = { ADMIN_CLAIM: 'roles=keys-admin' };
-const admin = (app: TestApp, sub = 'carol') => app.token(sub, { roles: 'keys-admin' });
-const link = async (app: TestApp) => ({ at: `#token=${await admin(app)}` });
-const asAdmin = async (app: TestApp) => ({ authorization: `Bearer ${await admin(app)}` });
-const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click();
-const said = (page: Page, words: string) => page.getByRole('status').getByText(words).waitFor();
-
-async function find(page: Page, meaning: string, text: string): Promise<void> {
-  await page.getByLabel('Search for').selectOption(meaning);
-  await page.getByRole('search').getByRole('textbox').fill(text);
-  await page.getByRole('search').getByRole('textbox').press('Enter');
-}
+import { ADMINS, adminOf, bearer, listedKeys } from '../../support/test-app.ts';
+import { adminLink, appForBrowser, confirm, find, link, press, said, sentBy, withKeysPage } from './keys-page.ts';
 
 describeInBrowser('an admin without keys', (browser) => {
   test('begins at the owners, opens one, and sees why it is refused: plan, uses, quota, and the trail', async () => {
-    await using app = await appForBrowser({ env: ADMIN });
+    await using app = await appForBrowser({ env: ADMINS });
     const { key } = await app.createKey('acme', { name: 'production' });
     await app.createKey('other corp', { name: 'theirs' });
     await app.call(
       'admin_update_owner',
       { owner: 'acme', quota: '3/day', metadata: { plan: 'pro' } },
-      await asAdmin(app),
+      await adminOf(app, 'carol'),
     );
     app.clock.advance(1100);
     for (let call = 0; call < 3; call++) expect((await app.useKey(key)).status).toBe(200);
     expect((await app.useKey(key)).status).toBe(429);
     app.clock.advance(4000);
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       const owners = page.getByRole('list', { name: 'Owners' });
       await owners.getByText('1 of 1,000 keys').first().waitFor();
       expect(await owners.getByRole('listitem').count()).toBe(2);
@@ -61,12 +47,13 @@ describeInBrowser('an admin without keys', (browser) => {
   });
 
   test('changes a plan by what was touched alone, and is asked again where another admin was there meanwhile', async () => {
-    await using app = await appForBrowser({ env: ADMIN });
+    await using app = await appForBrowser({ env: ADMINS });
     await app.createKey('acme', { name: 'production' });
-    const set = async (more: object) => app.call('admin_update_owner', { owner: 'acme', ...more }, await asAdmin(app));
+    const set = async (more: object) =>
+      app.call('admin_update_owner', { owner: 'acme', ...more }, await adminOf(app, 'carol'));
     const note = ' for = us '; // as it was set by a command
     await set({ quota: '3/day', metadata: { plan: 'pro', note } });
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       const sent: unknown[] = [];
       page.on('request', (request) => {
         const body = request.url().endsWith('/tools/admin_update_owner') ? request.postDataJSON() : {};
@@ -109,9 +96,9 @@ describeInBrowser('an admin without keys', (browser) => {
   });
 
   test('blocks and unblocks an owner and revokes all keys, after a question that says what stays', async () => {
-    await using app = await appForBrowser({ env: ADMIN });
+    await using app = await appForBrowser({ env: ADMINS });
     const { key } = await app.createKey('acme', { name: 'production' });
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       await press(page, 'Open acme');
       const owner = page.getByRole('region', { name: 'Owner acme' });
       await press(page, 'Block');
@@ -134,8 +121,6 @@ describeInBrowser('an admin without keys', (browser) => {
       await page.getByText('Revoked', { exact: true }).first().waitFor();
       expect((await app.useKey(key)).status).toBe(401);
 
-      await find(page, 'Owner, exactly', 'Acme');
-      await page.getByText('Nobody of exactly this name has a key, or a history').waitFor();
       await find(page, 'Owner, exactly', 'carol'); // herself
       await page.getByRole('button', { name: 'Change the plan: carol' }).waitFor();
       expect(await page.getByRole('button', { name: 'Block', exact: true }).count()).toBe(0);
@@ -143,15 +128,14 @@ describeInBrowser('an admin without keys', (browser) => {
   });
 
   test('changes any key, ends what it has made, and opens its owner from all keys', async () => {
-    await using app = await appForBrowser({ env: ADMIN });
+    await using app = await appForBrowser({ env: ADMINS });
     const { key, id } = await app.createKey('acme', { name: 'production', scopes: ['read', 'delegate'] });
     const child = await childOf(app, key, { client_name: 'an agent' });
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       await press(page, 'All keys');
       await page.getByText('of acme').waitFor();
       await press(page, 'More about production');
-      await press(page, 'End an agent');
-      await page.getByRole('group', { name: 'End an agent?' }).getByRole('button', { name: 'End' }).click();
+      await confirm(page, 'End', 'an agent');
       await page.getByText('All have ended.').waitFor();
       expect((await app.useKey(child.key)).status).toBe(401);
       await press(page, 'Change: production');
@@ -170,20 +154,12 @@ describeInBrowser('an admin without keys', (browser) => {
   });
 
   test('looks for trouble by a button, and reads how far', async () => {
-    await using app = await appForBrowser({ env: ADMIN });
-    await app.createKey('acme', { name: 'ends soon', expiresInDays: 3 });
+    await using app = await appForBrowser({ env: ADMINS });
     await app.createKey('acme', { name: 'never' });
-    await withKeysPage(browser(), app, await link(app), async ({ page, requests }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page, requests }) => {
       await press(page, 'All keys');
-      await page.getByText('2 keys', { exact: true }).waitFor();
-      for (const [choice, name] of [
-        ['Expire within 7 days', 'ends soon'],
-        ['Never expire', 'never'],
-      ] as const) {
-        await press(page, choice);
-        await page.getByText(/^1 found; looked through \d keys?$/).waitFor();
-        await page.getByRole('button', { name: `More about ${name}` }).waitFor();
-      }
+      await press(page, 'Never expire'); // the others are in for-support.test.ts
+      await page.getByText('1 found; looked through 1 key', { exact: true }).waitFor();
       await page.route('**/tools/admin_list_keys', (route) =>
         route.fulfill({ json: { keys: [], looked: 10_000, nextCursor: '1' } }),
       );
@@ -199,12 +175,12 @@ describeInBrowser('an admin without keys', (browser) => {
 
 describeInBrowser('with the keyboard alone, at 390 px', (browser) => {
   test('an owner is looked into and gets a bigger plan, and a leaked key is found and ended; the focus is never lost', async () => {
-    await using app = await appForBrowser({ env: ADMIN });
+    await using app = await appForBrowser({ env: ADMINS });
     const { key } = await app.createKey('acme', { name: 'leaked' });
     await app.createKey('acme', { name: 'another' });
-    await app.call('admin_update_owner', { owner: 'acme', quota: '3/day' }, await asAdmin(app));
+    await app.call('admin_update_owner', { owner: 'acme', quota: '3/day' }, await adminOf(app, 'carol'));
     const phone = { viewport: { width: 390, height: 844 } };
-    await withKeysPage(browser(), app, { ...(await link(app)), ...phone }, async ({ page }) => {
+    await withKeysPage(browser(), app, { ...(await adminLink(app)), ...phone }, async ({ page }) => {
       const focused = () =>
         page.evaluate(() => {
           const { activeElement: element } = document;
@@ -258,10 +234,10 @@ describeInBrowser('with the keyboard alone, at 390 px', (browser) => {
 
 describeInBrowser('what could not be read', (browser) => {
   test('is a complaint wherever it is told: owners, an owner, keys, a history, a search; gone with the next success', async () => {
-    await using app = await appForBrowser({ env: ADMIN });
+    await using app = await appForBrowser({ env: ADMINS });
     const { key } = await app.createKey('acme', { name: 'parent', scopes: ['read', 'delegate'] });
     await childOf(app, key, { client_name: 'an agent' });
-    await withKeysPage(browser(), app, { ...(await link(app)), quiet: true }, async ({ page }) => {
+    await withKeysPage(browser(), app, { ...(await adminLink(app)), quiet: true }, async ({ page }) => {
       const alerts = page.getByRole('alert');
       const alerted = async (...told: string[]) => {
         await alerts.nth(told.length - 1).waitFor();
@@ -299,11 +275,11 @@ describeInBrowser('what could not be read', (browser) => {
 
 describeInBrowser('the choice of keys that end soon', (browser) => {
   test('says that it is sorted by their ends, and all keys by when they were made', async () => {
-    await using app = await appForBrowser({ env: ADMIN });
+    await using app = await appForBrowser({ env: ADMINS });
     for (const days of [5, 3, 1, 2, 6, 4, 5, 3]) {
       await app.createKey('acme', { name: `in ${days} days`, expiresInDays: days });
     }
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       const order = page.getByLabel('Sort by');
       await press(page, 'All keys');
       await page.getByText('8 keys', { exact: true }).waitFor();
@@ -327,7 +303,7 @@ describeInBrowser('the choice of keys that end soon', (browser) => {
 
 describeInBrowser('the search of the operators', (browser) => {
   test('finds by owner, id, fingerprint and whole key; nothing of a key leaves the page', async () => {
-    await using app = await appForBrowser({ env: ADMIN });
+    await using app = await appForBrowser({ env: ADMINS });
     const { key, id } = await app.createKey('acme', { name: 'leaked' });
     const { key: parent } = await app.createKey('acme', { name: 'parent', scopes: ['read', 'delegate'] });
     const child = await childOf(app, parent, { client_name: 'an agent' });
@@ -344,9 +320,8 @@ describeInBrowser('the search of the operators', (browser) => {
     await Bun.write(file, `${JSON.stringify(line)}\n`);
     await app.keys('import', file);
     const unknown = [`sk_live_${'0'.repeat(64)}`, `X-API-Key: sk_test_${'1'.repeat(64)}`];
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
-      const sent: string[] = [];
-      page.on('request', (request) => sent.push(`${request.url()} ${request.postData()}`));
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
+      const sent = sentBy(page);
       const opened = (name: string) =>
         page.getByRole('button', { name: `More about ${name}`, expanded: true }).waitFor();
       const field = page.getByRole('search').getByRole('textbox');
@@ -395,9 +370,9 @@ describeInBrowser('the search of the operators', (browser) => {
 
 describeInBrowser('people without the claim', (browser) => {
   test('get nothing of it, and an admin whose claim is taken away reads so and loses nothing', async () => {
-    await using app = await appForBrowser({ env: ADMIN });
+    await using app = await appForBrowser({ env: ADMINS });
     await app.createKey('alice', { name: 'one' });
-    await withKeysPage(browser(), app, { at: `#token=${await app.token('alice')}` }, async ({ page, requests }) => {
+    await withKeysPage(browser(), app, await link(app), async ({ page, requests }) => {
       await page.getByText('1 key', { exact: true }).waitFor();
       expect(requests).toEqual([`GET ${app.url}/keys`, `POST ${app.url}/tools/list_api_keys`]);
       expect(await page.getByRole('group', { name: 'Whose keys' }).count()).toBe(0);
@@ -407,7 +382,7 @@ describeInBrowser('people without the claim', (browser) => {
     const asked = await fetch(`${app.url}/keys/events`, { ...events, body: '{"owner":"alice"}' });
     expect(asked.status).toBe(403);
 
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       await press(page, 'Open alice');
       await page.getByRole('button', { name: 'Change the plan: alice' }).click();
       await page.getByLabel('Data').fill('plan=pro');

@@ -89,21 +89,6 @@ describeInBrowser('the page /keys', (browser) => {
     expect((await page.arrayBuffer()).byteLength).toBeLessThanOrEqual(90_000);
   });
 
-  test('shows further pages of a long list when it is asked to', async () => {
-    await using app = await appForBrowser();
-    const scopes = Array.from({ length: 20 }, (_, index) => `${index}:${'x'.repeat(90)}`);
-    for (let index = 0; index < 50; index++) await app.createKey('alice', { name: `key ${index}`, scopes });
-    await withKeysPage(browser(), app, { at: `#token=${await app.token('alice')}` }, async ({ page }) => {
-      await page.getByText(/^The newest \d+ keys$/).waitFor();
-      const more = page.getByRole('button', { name: 'Show more' });
-      while (await more.isVisible()) {
-        await more.click();
-        await page.getByRole('button', { name: 'Loading…' }).waitFor({ state: 'hidden' });
-      }
-      await page.getByText('50 keys', { exact: true }).waitFor();
-    });
-  });
-
   test('takes a token from a link, below a base path too, and leaves it in no address, history or storage', async () => {
     await using app = await appForBrowser({ env: { BASE_PATH: '/api' } });
     const token = await app.token('alice');

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test';
 import { describeInBrowser } from '../../support/browser.ts';
 import { JWT_BEARER } from '../../support/children.ts';
 import { createIssuer } from '../../support/issuer.ts';
-import { appForBrowser, withKeysPage } from './keys-page.ts';
+import { appForBrowser, link, withKeysPage } from './keys-page.ts';
 
 const ISSUER = 'https://token.actions.githubusercontent.com';
 const SUBJECTS = ['repo:acme/app:environment:production', 'repo:acme/app:environment:staging'];
@@ -48,7 +48,7 @@ describeInBrowser('rules of a key', (browser) => {
     const made = await fetch(`${app.url}/token`, { method: 'POST', body: new URLSearchParams(form) });
     const { access_token: child } = (await made.json()) as { access_token: string };
     expect(made.status).toBe(200);
-    await withKeysPage(browser(), app, { at: `#token=${await app.token('acme')}` }, async ({ page }) => {
+    await withKeysPage(browser(), app, await link(app, 'acme'), async ({ page }) => {
       await page.getByText('1 key for its programs').waitFor();
       await page.getByRole('button', { name: 'Rotate CI' }).click();
       await page.getByText('whatever you choose: if one of those leaked, end that one').waitFor();

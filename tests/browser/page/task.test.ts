@@ -1,21 +1,15 @@
 // What people come to the page /keys to decide: a key for a connection, and a key for a program without a browser.
 
 import { expect, test } from 'bun:test';
-import type { Page } from 'playwright-core';
 import { describeInBrowser, stopClock, takePage } from '../../support/browser.ts';
 import { register } from '../../support/hand-over.ts';
 import { askForKey, pollForKey } from '../../support/key-request.ts';
 import { lenientIssuer } from '../../support/lenient-issuer.ts';
 import { listedKeys, type TestApp } from '../../support/test-app.ts';
-import { appForBrowser, clientServer, historyOf, withKeysPage } from './keys-page.ts';
+import { appForBrowser, clientServer, follow, historyOf, link, pasteToken, withKeysPage } from './keys-page.ts';
 
 const CONNECT = { OAUTH_REDIRECTS: 'loopback https://client.example/back' };
 const DEVICE = { OAUTH_DEVICE: '1' };
-
-const pasteToken = async (page: Page, token: string) => {
-  await page.getByLabel('Or paste a user token').fill(token);
-  await page.keyboard.press('Enter');
-};
 
 describeInBrowser('a key for a connection', (browser) => {
   test('is made by a click on /authorize, a sign-in and a click, with what the person chose', async () => {
@@ -49,7 +43,7 @@ describeInBrowser('a key for a connection', (browser) => {
     expect(await listedKeys(app, 'alice')).toMatchObject([{ name: 'my client', scopes: ['read'], resource: app.url }]);
     expect((await historyOf(page)).join(' ')).not.toMatch(/connect=|token/);
 
-    await page.goto(`${app.url}/keys#token=${await app.token('alice')}`);
+    await page.goto(`${app.url}/keys${(await link(app)).at}`);
     await page.getByText(`for ${app.url}`).waitFor(); // the list says what it is for
   });
 
@@ -132,7 +126,6 @@ describeInBrowser('a key for a connection', (browser) => {
 
 describeInBrowser('a key for a program without a browser', (browser) => {
   const ask = async (app: TestApp) => (await askForKey(app, { client_name: 'backup <b>', scope: 'read deploy' })).body;
-  const link = async (app: TestApp) => ({ at: `#token=${await app.token('alice')}` });
 
   test('is made with what the person chose, once the code is typed', async () => {
     await using app = await appForBrowser({ env: DEVICE });
@@ -174,7 +167,7 @@ describeInBrowser('a key for a program without a browser', (browser) => {
       await other.goto(`${app.url}/keys${(await link(app)).at}`);
       await other.getByText('No API keys yet').waitFor();
       expect(await other.getByRole('heading', { name: 'A program asks for a key' }).count()).toBe(0);
-      await page.evaluate((hash) => location.assign(hash), (await link(app)).at);
+      await follow(page, await link(app));
       await page.getByRole('heading', { name: 'Sign in as alice?' }).waitFor();
       await page.getByRole('button', { name: 'Sign in as alice' }).click();
       await page.getByText(asked.user_code, { exact: true }).waitFor();

@@ -10,10 +10,18 @@ import type { Page } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
 import { run } from '../../support/command.ts';
 import { temporaryFolder } from '../../support/folder.ts';
-import { bearer, listedKeys, type TestApp } from '../../support/test-app.ts';
-import { appForBrowser, historyOf, type OpenPage, withKeysPage } from './keys-page.ts';
-
-const link = async (app: TestApp, sub: string, claims = {}) => ({ at: `#token=${await app.token(sub, claims)}` });
+import { ADMINS, bearer, listedKeys, type TestApp } from '../../support/test-app.ts';
+import {
+  appForBrowser,
+  confirm,
+  follow,
+  historyOf,
+  link,
+  type OpenPage,
+  paste,
+  sentBy,
+  withKeysPage,
+} from './keys-page.ts';
 
 async function create(page: Page, name: string, scopes = 'read') {
   const opener = page.getByRole('button', { name: 'Create a key' });
@@ -90,8 +98,7 @@ describeInBrowser('a new key', (browser) => {
       expect([await statusOf(app, key), await statusOf(app, rotated)]).toEqual([401, 200]);
       await box.getByRole('button', { name: 'I have saved it' }).click();
       await page.getByRole('button', { name: 'More about billing export' }).click();
-      await page.getByRole('button', { name: 'Revoke billing export' }).click();
-      await page.getByRole('group', { name: 'Revoke billing export?' }).getByRole('button', { name: 'Revoke' }).click();
+      await confirm(page, 'Revoke', 'billing export');
       await page.getByText('API key revoked successfully').waitFor();
       expect(await statusOf(app, rotated)).toBe(401);
     });
@@ -180,21 +187,15 @@ describeInBrowser('a key that one has', (browser) => {
     const { key, id } = await app.createKey('alice', { name: 'in my .env', scopes: ['read', 'write'] });
     for (let index = 0; index < 50; index++) await app.createKey('alice', { name: `key ${index}`, scopes });
     await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, requests }) => {
-      const sent: string[] = [];
-      page.on('request', (request) => sent.push(`${request.url()} ${request.postData()}`));
+      const sent = sentBy(page);
       await page.getByText(/^The newest \d+ keys$/).waitFor();
       const search = page.getByRole('searchbox');
-      const paste = async (text: string) => {
-        await page.evaluate((copied) => navigator.clipboard.writeText(copied), text);
-        await search.focus();
-        await page.keyboard.press('Control+V');
-      };
-      await paste(`sk_live_${'0'.repeat(64)}`);
+      await paste(page, search, `sk_live_${'0'.repeat(64)}`);
       await page.getByText('None of your keys: deleted, another person’s, or one that a key has made.').waitFor();
       await page.reload();
-      await page.evaluate((hash) => location.assign(hash), (await link(app, 'alice')).at);
+      await follow(page, await link(app, 'alice'));
       await page.getByText(/^The newest \d+ keys$/).waitFor();
-      await paste(key);
+      await paste(page, search, key);
       await page.getByText(/^It is “.+”, active\./).waitFor();
       expect(await search.inputValue()).toBe('');
       expect(await page.evaluate(() => document.activeElement?.ariaLabel)).toBe('Details of in my .env');
@@ -221,15 +222,11 @@ describeInBrowser('a key that one has', (browser) => {
     await app.keys('import', file);
     await app.createKey('alice', { name: 'c'.repeat(20) });
     await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
-      const sent: string[] = [];
-      page.on('request', (request) => sent.push(`${request.url()} ${request.postData()}`));
+      const sent = sentBy(page);
       await page.getByText('2 keys', { exact: true }).waitFor();
       const search = page.getByRole('searchbox');
       const ways: Record<string, (text: string) => Promise<unknown>> = {
-        async paste(text) {
-          await page.evaluate((copied) => navigator.clipboard.writeText(copied), text);
-          await page.keyboard.press('Control+V');
-        },
+        paste: (text) => paste(page, search, text),
         keyboard: (text) => page.keyboard.insertText(text), // as that of a phone does
         filled: (text) => search.fill(text),
       };
@@ -278,11 +275,9 @@ describeInBrowser('a key that one has', (browser) => {
       await page.getByRole('button', { name: 'Save' }).click();
       await row.getByText(/^End changed by alice/).waitFor();
       await row.getByText('in 7 days').waitFor();
-      await page.getByRole('button', { name: 'Rotate backup' }).click();
-      await page.getByRole('group', { name: 'Rotate backup?' }).getByRole('button', { name: 'Rotate' }).click();
+      await confirm(page, 'Rotate', 'backup');
       await row.getByText(/^Rotated by alice/).waitFor();
-      await page.getByRole('button', { name: 'Revoke backup' }).click();
-      await page.getByRole('group', { name: 'Revoke backup?' }).getByRole('button', { name: 'Revoke' }).click();
+      await confirm(page, 'Revoke', 'backup');
       await row.getByText(/^Revoked by alice/).waitFor();
       await search.fill('shop');
       await row.waitFor({ state: 'detached' });
@@ -338,7 +333,7 @@ describeInBrowser('names that mislead', (browser) => {
     ['of 255 letters', 'W'.repeat(255)],
     ['that turns the text around, never closed', '\u202e\u2067alice'],
   ])('%s stand in their own place, at 320 px too', async (_, owner) => {
-    await using app = await appForBrowser({ env: { ADMIN_CLAIM: 'roles=keys-admin' } });
+    await using app = await appForBrowser({ env: ADMINS });
     await app.createKey(owner, { name: owner.slice(0, 200) });
     const narrow = { viewport: { width: 320, height: 900 } };
     const admin = await link(app, owner, { roles: 'keys-admin' });
@@ -365,10 +360,9 @@ describeInBrowser('two tabs', (browser) => {
       const other = await context.newPage();
       await other.goto(`${app.url}/keys`);
       await other.getByRole('heading', { name: 'Sign in' }).waitFor(); // the first tab's token is its own
-      await other.evaluate((hash) => location.assign(hash), `#token=${await app.token('alice')}`);
+      await follow(other, await link(app, 'alice'));
       await other.getByRole('button', { name: 'More about shared' }).click();
-      await other.getByRole('button', { name: 'Delete shared' }).click();
-      await other.getByRole('group', { name: 'Delete shared?' }).getByRole('button', { name: 'Delete' }).click();
+      await confirm(other, 'Delete', 'shared');
       await other.getByText('No API keys yet').waitFor();
       await page.getByText('1 key', { exact: true }).waitFor();
       await page.getByRole('button', { name: 'Refresh' }).click();
@@ -383,7 +377,7 @@ describeInBrowser('two tabs', (browser) => {
     await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
       await page.getByRole('button', { name: 'Create a key' }).click();
       await page.getByRole('textbox', { name: 'Name' }).fill('typed by alice');
-      await page.evaluate((hash) => location.assign(hash), `#token=${await app.token('bob')}`);
+      await follow(page, await link(app, 'bob'));
       await page.getByRole('button', { name: 'Sign in as bob' }).click();
       await page.getByText('Signed in as bob').waitFor();
       await page.getByText('No API keys yet').waitFor();
@@ -412,7 +406,7 @@ describeInBrowser('where no credential may be sent', (browser) => {
       await page.getByText(said).waitFor();
       expect(await page.getByRole('link').getAttribute('href')).toBe(to ?? `${app.url}/keys`);
       expect(await page.getByRole('button').count()).toBe(0);
-      await page.evaluate((hash) => location.assign(hash), at.at); // in the open tab, too
+      await follow(page, at); // in the open tab, too
       await page.waitForFunction(() => location.hash === '');
       expect(page.url()).toBe(`${there.url}/keys`);
       expect((await historyOf(page)).join(' ')).not.toContain('token');
@@ -532,9 +526,7 @@ describeInBrowser('with the keyboard and a screen reader alone', (browser) => {
       await page.getByRole('button', { name: 'Refresh' }).press('Enter');
       await page.getByText('Last used').waitFor();
       expect(await focused(page)).toBe('Refresh');
-      await page.evaluate((copied) => navigator.clipboard.writeText(copied), key);
-      await page.getByRole('searchbox').focus();
-      await page.keyboard.press('Control+V');
+      await paste(page, page.getByRole('searchbox'), key);
       await page.getByText(/^It is “.+”, active\./).waitFor();
       expect(await focused(page)).toBe('Details of in my .env');
       await page.keyboard.press('Enter'); // by habit, after the key
