@@ -8,7 +8,6 @@ import { flood } from './sections/flood.ts';
 import { garbage } from './sections/garbage.ts';
 import { hotPath } from './sections/hot-path.ts';
 import { memory } from './sections/memory.ts';
-import { oneFile } from './sections/one-file.ts';
 import { rules } from './sections/rules.ts';
 import { starting } from './sections/starting.ts';
 import { steps } from './sections/steps.ts';
@@ -20,7 +19,6 @@ const SECTIONS = new Map<string, Section>([
   ['steps', steps],
   ['garbage', garbage],
   ['flood', flood],
-  ['one-file', oneFile],
   ['starting', starting],
   ['rules', rules],
   ['traces', traces],
