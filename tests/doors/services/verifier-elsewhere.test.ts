@@ -1,0 +1,63 @@
+// The clients that check keys from memory, on Node as the package has it, and in Python as operators copy it: they check, hear
+// of an end, and stop.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { lateEndings, type Servers, startServers } from '../../support/checked-service.ts';
+import { startVerifier, type VerifierProcess } from '../../support/verifier-process.ts';
+import { waitFor } from '../../support/wait-for.ts';
+
+const BOUND_MS = 1000;
+
+// biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
+type Answer = any;
+/** How each names the id of a key, and why it is refused. */
+const PROGRAMS = [
+  ['node', 'keyId', ({ problem }: Answer) => problem.code],
+  ['python3', 'key_id', ({ code }: Answer) => code],
+] as const;
+
+describe.each(PROGRAMS)('on %s', (program, keyId, codeOf) => {
+  describe.skipIf(Bun.which(program) === null)('which is here', () => {
+    let at: Servers;
+    let client: VerifierProcess;
+    beforeAll(async () => {
+      at = await startServers('embedded', ['bun', 'bun']);
+      client = await startVerifier(program, at.url, await at.createKey('operator', ['introspect']));
+    }, 180_000);
+    afterAll(async () => {
+      await client.kill();
+      await at[Symbol.asyncDispose]();
+    });
+
+    test('it checks from memory what it has asked about, and says who is behind a key', async () => {
+      const { key, id } = await at.createKey('alice', ['read', 'write']);
+      const behind = { ok: true, [keyId]: id, owner: 'alice', name: 'a key', scopes: ['read', 'write'] };
+      await waitFor(async () => {
+        const before = at.asked.get('/introspect');
+        expect(await client.decided({ key, scopes: ['write'] })).toMatchObject(behind);
+        return at.asked.get('/introspect') === before;
+      });
+      for (const [asked, status, code] of [
+        [{ key, scopes: ['admin'] }, 403, 'insufficient_scope'],
+        [{ key: 'x' }, 401, 'invalid_api_key'],
+        [{ key: '' }, 401, 'missing_api_key'],
+      ] as const) {
+        const answer = await client.ask(asked);
+        expect([answer.ok, answer.status, codeOf(answer)]).toEqual([false, status, code]);
+      }
+    });
+
+    test('a key that has ended, in whatever way, is refused within the bound', async () => {
+      const letsIn = async (key: string) => (await client.ask({ key, scopes: ['read'] })).ok;
+      expect(await lateEndings(at, BOUND_MS, letsIn)).toEqual([]);
+    }, 180_000);
+
+    test('closed, it lets nobody in, and keeps no process running', async () => {
+      const { key } = await at.createKey('zoe');
+      await client.decided({ key });
+      await client.ask({ close: true });
+      expect(await client.ask({ key })).toMatchObject({ ok: false, status: 503 });
+      expect(await client.end()).toBe(0);
+    });
+  });
+});
