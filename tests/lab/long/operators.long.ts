@@ -3,7 +3,7 @@
 
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
-import { callOver, userHeaders } from '../../support/client.ts';
+import { callOver, postJson, userHeaders } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { openEmbedded } from '../../support/embedded.ts';
 import { fillKeys, fillUses } from '../../support/fill.ts';
@@ -46,8 +46,7 @@ test(`each request is answered within ${ANSWER_MS_MAX} ms, and a known key's cal
     return body;
   };
   const events = async (whose: object) => {
-    const headers = { ...root, 'content-type': 'application/json' };
-    const response = await fetch(`${server.url}/keys/events`, { method: 'POST', headers, body: JSON.stringify(whose) });
+    const response = await postJson(`${server.url}/keys/events`, whose, root);
     expect({ whose, status: response.status }).toEqual({ whose, status: 200 });
   };
   const { body: made } = await callOver(

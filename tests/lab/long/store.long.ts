@@ -1,9 +1,8 @@
-// The long forms of revocation.test.ts, faults.test.ts, replica.test.ts, rotation.test.ts and pauses.alone.test.ts, with their
-// figures on stdout.
+// The long forms of revocation.test.ts, faults.test.ts, rotation.test.ts and pauses.alone.test.ts, with their figures on
+// stdout.
 
 import { describe, expect, test } from 'bun:test';
-import { userHeaders } from '../../support/client.ts';
-import { callServer, startCluster, useKey } from '../../support/cluster.ts';
+import { startCluster } from '../../support/cluster.ts';
 import { median } from '../bench/measure.ts';
 import { EVENT_LOOP_PAUSE_MS_MAX, killedPrimary, oneFile } from '../kills/chaos-runs.ts';
 import { flushPauses } from '../kills/flush-pauses.ts';
@@ -29,19 +28,6 @@ describe.each(Object.entries(CLUSTERS))('three servers %s', (name, modes) => {
     });
     expect(lastMs[99]).toBeLessThan(1000);
   });
-});
-
-test('1,000 keys made on one server are good on two others at once', async () => {
-  await using cluster = await startCluster(['remote', 'replica', 'replica']);
-  const [maker, ...others] = cluster.servers;
-  if (maker === undefined) throw new Error('no cluster');
-  const statuses: number[] = [];
-  for (let made = 0; made < 1000; made += 1) {
-    const headers = await userHeaders(`user-${made % 10}`);
-    const { body } = await callServer(maker, 'create_api_key', { name: 'k', scopes: ['read'] }, headers);
-    statuses.push(...(await Promise.all(others.map((server) => useKey(server, body.key)))));
-  }
-  expect(statuses.filter((status) => status !== 200)).toEqual([]);
 });
 
 test('a primary that is killed and restarted 20 times under load', async () => {
@@ -70,18 +56,12 @@ test('one that holds the file again and again, beside 16 who create keys: all th
 });
 
 /**
- * Of 90,000 keys the garbage collector alone takes 11 to 15 ms, seen in servers that wrote no uses at all. What a flush
+ * Of 100,000 keys the garbage collector alone takes 11 to 15 ms, seen in servers that wrote no uses at all. What a flush
  * itself takes is measured with 10,000 (pauses.alone.test.ts).
  */
 const PAUSE_MS_MAX = 25;
 
-test(`while the last uses of 90,000 keys are written no pause of the event loop exceeds ${PAUSE_MS_MAX} ms`, async () => {
-  const pausesMs = await flushPauses({ keys: 90_000, flushes: 3 });
-  console.log('longest pauses in three flushes of 90,000 last uses, ms:', pausesMs);
-  expect(median(pausesMs)).toBeLessThanOrEqual(PAUSE_MS_MAX);
-});
-
-test('the same with 100,000 keys that were used for 31 days, whose counts are written, summed and removed meanwhile', async () => {
+test(`while last uses and counts of 100,000 keys are written, of 31 days, no pause exceeds ${PAUSE_MS_MAX} ms`, async () => {
   const pausesMs = await flushPauses({ keys: 100_000, flushes: 3, days: 31 });
   console.log('longest pauses in three flushes of 100,000 last uses and counts, ms:', pausesMs);
   expect(median(pausesMs)).toBeLessThanOrEqual(PAUSE_MS_MAX);
