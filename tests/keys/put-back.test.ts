@@ -4,6 +4,7 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
+import { postJson } from '../support/client.ts';
 import { type Client, openDatabase } from '../support/database-client.ts';
 import { rows } from '../support/everything.ts';
 import { STORE_MODES, type StoreMode, startStore } from '../support/store-mode.ts';
@@ -154,8 +155,7 @@ test('a known key that is read again costs no budget of unknown keys, and needs 
   app.clock.advance(5 * MINUTE_MS);
   const guesses = Array.from({ length: 60 }, (_, request) => {
     const tokens = Array.from({ length: 100 }, (_, n) => `sk_test_${String(100 * request + n).padStart(64, '0')}`);
-    const headers = { 'content-type': 'application/json' };
-    return fetch(`${app.url}/revoke`, { method: 'POST', headers, body: JSON.stringify(tokens) });
+    return postJson(`${app.url}/revoke`, tokens);
   });
   expect(new Set(await useAll())).toEqual(new Set([200]));
   const refused = (await Promise.all(guesses)).filter(({ status }) => status === 429);

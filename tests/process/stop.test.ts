@@ -1,7 +1,7 @@
 // Stopping: SIGTERM, SIGINT and SIGHUP, as a supervisor, a terminal and a package runner send them.
 
 import { describe, expect, test } from 'bun:test';
-import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { makeCertificate } from '../support/certificate.ts';
@@ -190,17 +190,19 @@ test('a stop writes last uses of a moment ago, and the database file is whole wi
   expect((await (await userOn(again)).call('list_api_keys')).body.keys).toEqual(before);
 });
 
-test('a stop that meets a bug ends with 1, says what it was, and its log is whole', async () => {
+test('a stop that meets a bug ends with 1, says what it was, and leaves log and database whole', async () => {
   const server = await startServer({ env: { ...JWT, LOG_LEVEL: 'debug' } });
   const alice = await userOn(server);
   const { key } = (await alice.create()).body;
-  const database = openDatabase(`file:${join(server.folder, 'data/keys.db')}`);
+  const file = join(server.folder, 'data/keys.db');
+  const database = openDatabase(`file:${file}`);
   await database.execute("CREATE TRIGGER broken BEFORE INSERT ON key_counts BEGIN SELECT RAISE(ABORT, 'a bug'); END");
   database.close();
   await alice.use(key); // before a stop it is written at some time or other
   expect(await server.stop()).toBe(1);
   expect(server.stderr()).toContain('a bug');
   expect(logOf(server).at(-1)).toMatchObject({ event: 'stopping' });
+  expect(statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0).toBe(0);
 });
 
 describe('a second signal', () => {

@@ -54,16 +54,6 @@ test.each([
   expect([calls(first, 20), calls(second, 20)]).toEqual([0, 0]);
 });
 
-test('February 29 is a day of its month: the next one begins in March', async () => {
-  const { processes, all, calls } = await counting(Date.UTC(2028, 1, 28, 12), { requests: 5, period: 'month' });
-  const [first] = all;
-  expect(calls(first, 3)).toBe(3);
-  await processes.pass(DAY_MS);
-  expect(calls(first, 9)).toBe(2);
-  await processes.pass(DAY_MS);
-  expect(calls(first, 9)).toBe(5);
-});
-
 test('a machine that sleeps into the next period has its quota at once, and learns what others used meanwhile', async () => {
   const quota = { requests: 10, period: 'month' } as const;
   const { clock, processes, all, calls, exchange } = await counting(Date.UTC(2026, 10, 29, 12), quota, 2);
