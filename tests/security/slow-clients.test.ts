@@ -1,9 +1,9 @@
-// Clients that are slow on purpose: half a head, half a body, and responses nobody reads. They cost a connection each,
-// and nobody else's time. How long each may take is in slow-clients.long.ts.
+// Clients that are slow on purpose: half a head, half a body. They cost a connection each, and nobody else's time. How long
+// each may take is in slow-clients.long.ts; responses that nobody reads are in unread.alone.test.ts.
 
 import { expect, test } from 'bun:test';
 import { type HttpSocket, openHttpSocket, postText } from '../support/http-socket.ts';
-import { bearer, createTestApp } from '../support/test-app.ts';
+import { createTestApp } from '../support/test-app.ts';
 
 const HALVES = [
   'POST /tools/get_d',
@@ -33,20 +33,4 @@ test('hundreds of unfinished requests leave the server responding, and stopping'
   expect(responses.filter((text) => !text.startsWith('HTTP/1.1 503'))).toEqual([]);
   await app.close();
   await Promise.all(slow.map(({ closed }) => closed));
-});
-
-test('responses that nobody reads hold up nobody else', async () => {
-  await using app = await createTestApp();
-  const { authorization } = await bearer(app, 'alice');
-  const read = 'GET /widgets/preview HTTP/1.1\r\nHost: localhost\r\n\r\n';
-  const deaf = await Promise.all(Array.from({ length: 20 }, () => openHttpSocket(app.url)));
-  for (const { socket } of deaf) {
-    socket.pause();
-    socket.write(read.repeat(100)); // about 10 MB of responses each
-  }
-  for (let request = 0; request < REQUESTS; request += 1) {
-    app.clock.advance(50); // each list needs its token
-    expect((await app.call('list_api_keys', {}, { authorization })).status).toBe(200);
-  }
-  for (const { socket } of deaf) socket.destroy();
 });
