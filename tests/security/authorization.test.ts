@@ -3,6 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { SignJWT } from 'jose';
+import { postJson } from '../support/client.ts';
 import { rows } from '../support/everything.ts';
 import { type HeaderMap, META, MODERN, openSse } from '../support/mcp.ts';
 import { problemText, publicPart, type ServerCode } from '../support/tables.ts';
@@ -187,11 +188,7 @@ const callMessage = (tool: string, args: object, meta: string | undefined, where
 });
 
 async function postMcp(body: unknown, headers: HeaderMap): Promise<unknown> {
-  const response = await fetch(`${app.url}/mcp`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(body),
-  });
+  const response = await postJson(`${app.url}/mcp`, body, headers);
   if (response.status === 401) return response.json();
   expect(response.status).toBe(200);
   const text = await response.text();
@@ -292,7 +289,7 @@ describe.each(Object.entries(TRANSPORTS))('over %s', (transport, ask) => {
     await app.call('delete_api_key', { keyId: gone.id }, victim);
     for (const tool of ['rotate_api_key', 'revoke_api_key', 'delete_api_key']) {
       const missing = await ask(tool, { keyId: '0'.repeat(32) }, mallory);
-      for (const keyId of [own.id, revoked.id, gone.id, own.id.toUpperCase(), own.key, `${own.id}\0`, '']) {
+      for (const keyId of [own.id, revoked.id, gone.id, own.id.toUpperCase(), own.key, `${own.id}\0`, 'no id', '']) {
         expect({ keyId, ...(await ask(tool, { keyId }, mallory)) }).toEqual({ keyId, ...missing });
       }
     }
