@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { err, failure, parseConfig } from '../src/start/package/index.ts';
+import { postJson } from './support/client.ts';
 import { run } from './support/command.ts';
 import { DOCUMENTS, ROOT, readDocument, unquoted } from './support/documents.ts';
 import { temporaryFolder } from './support/folder.ts';
@@ -100,11 +101,7 @@ describe('the documents for callers', () => {
       const entry = JSON.parse(await withKey(app, text));
       const { url, headers } = (entry.mcpServers ?? entry.servers).keys;
       const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'whoami', arguments: {} } };
-      const response = await fetch(url, {
-        method: 'POST',
-        headers: { ...headers, 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
-        body: JSON.stringify(message),
-      });
+      const response = await postJson(url, message, { ...headers, accept: 'application/json, text/event-stream' });
       expect(await response.json()).toMatchObject({ result: { structuredContent: { owner: 'alice' } } });
     }
   });
@@ -116,10 +113,8 @@ describe('the documents for callers', () => {
     const uris = listed.map((uri) => (uri === 'loopback' ? 'http://127.0.0.1:33418/' : uri));
     expect(uris).toHaveLength(3);
     for (const uri of uris) {
-      const response = await fetch(`${app.url}/register`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ redirect_uris: [uri, 'https://elsewhere.example/back'] }),
+      const response = await postJson(`${app.url}/register`, {
+        redirect_uris: [uri, 'https://elsewhere.example/back'],
       });
       expect(await response.json()).toMatchObject({ redirect_uris: [uri] });
     }

@@ -14,6 +14,7 @@ import {
   type ToolDeps,
 } from '../../src/start/package/index.ts';
 import { CAPABILITIES } from '../support/asking.ts';
+import { postJson } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { call, callOverWays, modern, post, request } from '../support/mcp.ts';
 import { storeOn } from '../support/store-mode.ts';
@@ -63,12 +64,7 @@ describe('time', () => {
     });
     const hangsUp = new AbortController();
     const { body, headers } = modern('tools/call', { name: 'waiting' });
-    const asked = fetch(`${app.url}/mcp`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', ...headers },
-      body: JSON.stringify(body),
-      signal: hangsUp.signal,
-    }).catch(() => {});
+    const asked = postJson(`${app.url}/mcp`, body, headers, hangsUp.signal).catch(() => {});
     await begun.promise;
     hangsUp.abort();
     await asked;

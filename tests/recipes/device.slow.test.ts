@@ -1,7 +1,7 @@
 // A program without a browser, as the documents have it: with `curl`, and with the command.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
-import { callOver, userHeaders } from '../support/client.ts';
+import { callOver, postJson, userHeaders } from '../support/client.ts';
 import { readDocument } from '../support/documents.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -31,11 +31,7 @@ async function asked(argv: readonly string[], approve: boolean) {
     if (userCode === undefined) continue;
     expect(said).toContain(`Open ${server.url}/keys#ask=${userCode}`);
     const decision = { userCode, approve, ...(approve && { name: 'agent', scopes: ['read'], expiresInDays: 1 }) };
-    const response = await fetch(`${server.url}/device/decision`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', ...(await userHeaders('alice')) },
-      body: JSON.stringify(decision),
-    });
+    const response = await postJson(`${server.url}/device/decision`, decision, await userHeaders('alice'));
     expect(response.status).toBe(200);
   }
   return { code: await program.exited, stdout: (await stdout).trim(), said };

@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { childOf } from '../support/children.ts';
+import { postJson } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { dataOf } from '../support/sqld.ts';
@@ -44,11 +45,7 @@ test.each(['embedded', 'remote'] as const)('of the kind %s', async (mode) => {
   app.clock.advance(2000);
   const alice = await bearer(app, 'alice');
   expect((await app.call('list_api_keys', { childrenOf: parent.id }, alice)).status).toBe(503);
-  const renamed = await fetch(`${app.url}/keys/update`, {
-    method: 'POST',
-    headers: { ...alice, 'content-type': 'application/json' },
-    body: JSON.stringify({ keyId: parent.id, scopes: [] }),
-  });
+  const renamed = await postJson(`${app.url}/keys/update`, { keyId: parent.id, scopes: [] }, alice);
   expect(renamed.status).toBe(503);
   expect((await app.useKey(bobs.key)).status).toBe(503);
   expect((await app.useKey(carols.key)).status).toBe(200);

@@ -13,21 +13,22 @@ export const userHeaders = async (sub: string, secret?: string, claims?: object)
   authorization: `Bearer ${await userToken(sub, secret, claims)}`,
 });
 
-export async function callOver(
+/** POSTs JSON. */
+export const postJson = (url: string, body: unknown, headers: Record<string, string> = {}, signal?: AbortSignal) =>
+  fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+    ...(signal && { signal }),
+  });
+
+export const callOver = async (
   url: string,
   tool: string,
   input: unknown = {},
-  headers: Record<string, string> = {},
+  headers?: Record<string, string>,
   signal?: AbortSignal,
-): Promise<TestResponse> {
-  const response = await fetch(`${url}/tools/${tool}`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(input),
-    ...(signal && { signal }),
-  });
-  return readResponse(response);
-}
+): Promise<TestResponse> => readResponse(await postJson(`${url}/tools/${tool}`, input, headers, signal));
 
 /** A user of a server, and what she asks over REST. */
 export async function userOn({ url }: { readonly url: string }, sub = 'alice') {

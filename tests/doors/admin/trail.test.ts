@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
+import { postJson } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { rows } from '../../support/everything.ts';
 import { labelled } from '../../support/labels.ts';
@@ -16,13 +17,7 @@ import {
 } from '../../support/test-app.ts';
 
 const events = async (app: TestApp, body: object, who?: Record<string, string>) =>
-  readResponse(
-    await fetch(`${app.url}/keys/events`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', ...(who ?? (await adminOf(app))) },
-      body: JSON.stringify(body),
-    }),
-  );
+  readResponse(await postJson(`${app.url}/keys/events`, body, who ?? (await adminOf(app))));
 const looks = async (app: TestApp) =>
   (await app.log())
     .filter(({ event }) => event === 'Trail read by an admin')

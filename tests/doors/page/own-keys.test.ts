@@ -2,19 +2,15 @@
 
 import { describe, expect, test } from 'bun:test';
 import { childOf } from '../../support/children.ts';
+import { postJson } from '../../support/client.ts';
 import { rows } from '../../support/everything.ts';
-import { createTestApp, readResponse, type TestApp } from '../../support/test-app.ts';
+import { ADMINS, bearer, createTestApp, readResponse, type TestApp } from '../../support/test-app.ts';
 
 const DAY_MS = 86_400_000;
-const ADMIN = { ADMIN_CLAIM: 'roles=keys-admin' };
 
-const as = async (app: TestApp, sub = 'alice', claims = {}) => ({
-  authorization: `Bearer ${await app.token(sub, claims)}`,
-});
-const post = async (app: TestApp, path: string, body: unknown, who?: Record<string, string>) => {
-  const headers = { 'content-type': 'application/json', ...(who ?? (await as(app))) };
-  return readResponse(await fetch(app.url + path, { method: 'POST', headers, body: JSON.stringify(body) }));
-};
+const as = (app: TestApp, sub = 'alice', claims = {}) => bearer(app, sub, claims);
+const post = async (app: TestApp, path: string, body: unknown, who?: Record<string, string>) =>
+  readResponse(await postJson(app.url + path, body, who ?? (await as(app))));
 const update = (app: TestApp, body: object, who?: Record<string, string>) => post(app, '/keys/update', body, who);
 const history = (app: TestApp, body: object, who?: Record<string, string>) => post(app, '/keys/events', body, who);
 const listed = async (app: TestApp) => (await app.call('list_api_keys', {}, await as(app))).body.keys[0];
@@ -51,7 +47,7 @@ describe.each(rows(['embedded', 'remote', 'replica'] as const, 1))('POST /keys/u
   });
 
   test('never gives more, whoever asks and whatever the key is then', async () => {
-    await using app = await createTestApp({ store, env: ADMIN });
+    await using app = await createTestApp({ store, env: ADMINS });
     const { id: keyId } = await app.createKey('alice', { scopes: ['read', 'write'], expiresInDays: 10 });
     const { id: endless } = await app.createKey('alice', { scopes: [] });
     const { id: revoked } = await app.createKey('alice');
@@ -133,7 +129,7 @@ describe.each(rows(['embedded', 'remote'] as const, 1))('POST /keys/events, %s:'
   });
 
   test('of other persons it says what they are, and no address', async () => {
-    await using app = await createTestApp({ store, env: { ...ADMIN, JWT_OWNER_CLAIM: 'org' } });
+    await using app = await createTestApp({ store, env: { ...ADMINS, JWT_OWNER_CLAIM: 'org' } });
     const alice = await as(app, 'alice', { org: 'team' });
     const bob = await as(app, 'bob', { org: 'team' });
     const admin = await as(app, 'root', { org: 'operations', roles: 'keys-admin' });
@@ -174,7 +170,7 @@ describe.each(rows(['embedded', 'remote'] as const, 1))('POST /keys/events, %s:'
 });
 
 test('of a revocation by a tool it says whether a member or an admin did it, also where the admin’s owner is another', async () => {
-  await using app = await createTestApp({ env: { ...ADMIN, JWT_OWNER_CLAIM: 'org' } });
+  await using app = await createTestApp({ env: { ...ADMINS, JWT_OWNER_CLAIM: 'org' } });
   const alice = await as(app, 'alice', { org: 'team' });
   const bob = await as(app, 'bob', { org: 'team' });
   const root = await as(app, 'root', { org: 'operations', roles: 'keys-admin' });

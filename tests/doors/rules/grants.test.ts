@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { ACCESS_TOKEN, JWT_BEARER as BEARER, EXCHANGE, exchange } from '../../support/children.ts';
 import { testClock } from '../../support/clock.ts';
-import { eventsIn, readResponse } from '../../support/test-app.ts';
+import { adminOf, bearer, eventsIn, readResponse } from '../../support/test-app.ts';
 import { SUBJECT, startWorkload, type Workload } from './workload.ts';
 
 const JWT = 'urn:ietf:params:oauth:token-type:jwt';
@@ -40,14 +40,14 @@ test('living children of a rule are counted, though the key lacks the scope dele
   const { app } = workload;
   const { body } = await bearerGrant(workload, await workload.token());
   const counts = async () => {
-    const admin = { authorization: `Bearer ${await app.token('root', { roles: 'keys-admin' })}` };
-    const own = { authorization: `Bearer ${await app.token('acme')}` };
+    const admin = await adminOf(app);
+    const own = await bearer(app, 'acme');
     const listed = [await app.call('list_api_keys', {}, own), await app.call('admin_list_keys', {}, admin)];
     const shown = JSON.parse(await app.keys('list', '--json'));
     return [...listed.map(({ body }) => body.keys[0]), shown].map(({ children }) => children);
   };
   expect(await counts()).toEqual([1, 1, 1]);
-  await app.call('revoke_api_key', { keyId: body.key_id }, { authorization: `Bearer ${await app.token('acme')}` });
+  await app.call('revoke_api_key', { keyId: body.key_id }, await bearer(app, 'acme'));
   expect(await counts()).toEqual([undefined, undefined, undefined]);
 });
 

@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { exchange, JWT_BEARER } from '../../support/children.ts';
+import { postJson } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { createKey } from '../../support/issuer.ts';
 import { openSse } from '../../support/mcp.ts';
@@ -222,11 +223,7 @@ test('lists and the history of a key say which rules it has, and --no-secret mak
   });
   expect(await app.keys('show', keyId)).toContain(`\n${workload.ruleId}  ${issuer.url}  ${SUBJECT}  default`);
   expect(JSON.parse(await app.keys('list', '--json'))).toMatchObject({ rules: 1 });
-  const history = await fetch(`${app.url}/keys/events`, {
-    method: 'POST',
-    headers: { ...acme, 'content-type': 'application/json', origin: 'https://tools.example' },
-    body: JSON.stringify({ keyId }),
-  });
+  const history = await postJson(`${app.url}/keys/events`, { keyId }, { ...acme, origin: 'https://tools.example' });
   expect((await history.json()).events[0]).toMatchObject({
     kind: 'rule_added',
     actor: 'an admin',

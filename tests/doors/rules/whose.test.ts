@@ -3,6 +3,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { SignJWT } from 'jose';
+import { postJson } from '../../support/client.ts';
 import { handmade } from '../../support/handmade-token.ts';
 import { createIssuer, type Issuer } from '../../support/issuer.ts';
 import { seeded } from '../../support/model-user.ts';
@@ -105,11 +106,7 @@ describe('on /mcp, as Bearer', () => {
     params: { name: 'get_data', arguments: {} },
   };
   const post = (app: TestApp, token: string) =>
-    fetch(`${app.url}/mcp`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', accept: 'application/json' },
-      body: JSON.stringify(initialize),
-    });
+    postJson(`${app.url}/mcp`, initialize, { authorization: `Bearer ${token}`, accept: 'application/json' });
 
   test('a workload’s token calls tools for keys, and one that has ended is 401', async () => {
     await using issuer = await createIssuer();

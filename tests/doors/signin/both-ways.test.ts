@@ -5,7 +5,7 @@ import { describe, expect, test } from 'bun:test';
 import { testClock } from '../../support/clock.ts';
 import { makeForConnection, type Registered, register } from '../../support/hand-over.ts';
 import { askAsPerson, askForKey, pollForKey } from '../../support/key-request.ts';
-import { createTestApp, eventsIn, type TestApp } from '../../support/test-app.ts';
+import { bearer, createTestApp, eventsIn, type TestApp } from '../../support/test-app.ts';
 
 const OTHER = 'https://other.example/mcp';
 const ENV = { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1', OAUTH_RESOURCES: OTHER };
@@ -50,16 +50,12 @@ const WAYS: Readonly<Record<string, (app: TestApp, resource?: string) => Promise
   },
 };
 
-const userOf = async (app: TestApp, sub: string, claims = {}): Promise<User> => ({
-  authorization: `Bearer ${await app.token(sub, claims)}`,
-});
-
 const listed = async (app: TestApp, user: User) => (await app.call('list_api_keys', {}, user)).body.keys;
 
 describe.each(Object.entries(WAYS))('%s', (_, ask) => {
   test('for another server the key is bound to that', async () => {
     await using app = await createTestApp({ env: ENV });
-    const user = await userOf(app, 'alice');
+    const user = await bearer(app, 'alice');
     const asked = await ask(app, `${OTHER}/`);
     await asked.decide(user);
     const { access_token: key } = (await asked.redeem()).body;
@@ -69,7 +65,7 @@ describe.each(Object.entries(WAYS))('%s', (_, ask) => {
 
   test('of a hundred who redeem at once one gets a key, and one is made', async () => {
     await using app = await createTestApp({ env: ENV });
-    const user = await userOf(app, 'alice');
+    const user = await bearer(app, 'alice');
     const asked = await ask(app);
     await asked.decide(user);
     const answers = await Promise.all(Array.from({ length: 100 }, () => asked.redeem()));
@@ -81,7 +77,7 @@ describe.each(Object.entries(WAYS))('%s', (_, ask) => {
 
   test('an owner who was blocked since, or has as many keys as they may, gets none', async () => {
     await using app = await createTestApp({ env: ENV, store: 'embedded' });
-    const [alice, bob] = [await userOf(app, 'alice'), await userOf(app, 'bob')];
+    const [alice, bob] = [await bearer(app, 'alice'), await bearer(app, 'bob')];
     const [ofAlice, ofBob] = [await ask(app), await ask(app)];
     await ofAlice.decide(alice);
     await ofBob.decide(bob);
@@ -100,12 +96,12 @@ describe.each(Object.entries(WAYS))('%s', (_, ask) => {
   test('the key is the team’s, and the trail says who decided', async () => {
     await using app = await createTestApp({ env: { ...ENV, JWT_OWNER_CLAIM: 'org' } });
     const asked = await ask(app);
-    expect((await asked.decide(await userOf(app, 'alice'))).status).toBe(401); // of no team
-    expect((await asked.decide(await userOf(app, 'alice', { org: 'acme' }))).status).toBe(200);
+    expect((await asked.decide(await bearer(app, 'alice'))).status).toBe(401); // of no team
+    expect((await asked.decide(await bearer(app, 'alice', { org: 'acme' }))).status).toBe(200);
     const { access_token: key } = (await asked.redeem()).body;
     expect((await app.useKey(key)).body.owner).toBe('acme');
-    expect(await listed(app, await userOf(app, 'bob', { org: 'acme' }))).toMatchObject([{ name: 'n' }]);
-    expect(await listed(app, await userOf(app, 'alice', { org: 'other' }))).toEqual([]);
+    expect(await listed(app, await bearer(app, 'bob', { org: 'acme' }))).toMatchObject([{ name: 'n' }]);
+    expect(await listed(app, await bearer(app, 'alice', { org: 'other' }))).toEqual([]);
     const [created] = await eventsIn(app);
     expect(created).toMatchObject({ kind: 'created', owner: 'acme', actor: 'alice' });
   });
@@ -113,7 +109,7 @@ describe.each(Object.entries(WAYS))('%s', (_, ask) => {
   test('nobody gives a scope that their token doesn’t let them give, and may decide again', async () => {
     await using app = await createTestApp({ env: { ...ENV, JWT_SCOPE_CLAIM: 'scope' } });
     const asked = await ask(app);
-    const user = await userOf(app, 'alice', { scope: 'read' });
+    const user = await bearer(app, 'alice', { scope: 'read' });
     const refused = await asked.decide(user, { ...DECIDED, scopes: ['read', 'admin'] });
     expect([refused.status, refused.body.code]).toEqual([403, 'scope_not_granted']);
     expect((await asked.decide(user)).status).toBe(200);
@@ -123,7 +119,7 @@ describe.each(Object.entries(WAYS))('%s', (_, ask) => {
   test('the key gets the longest life and the quota that there are, unless told', async () => {
     await using app = await createTestApp({ env: { ...ENV, KEY_MAX_DAYS: '7', KEY_QUOTA: '50/day' } });
     const asked = await ask(app);
-    const user = await userOf(app, 'alice');
+    const user = await bearer(app, 'alice');
     expect((await asked.decide(user, { ...DECIDED, expiresInDays: 8 })).status).toBe(400);
     expect((await asked.decide(user, { ...DECIDED, quota: { requests: 51, period: 'day' } })).status).toBe(400);
     await asked.decide(user);
@@ -141,13 +137,13 @@ describe.each(Object.entries(WAYS))('%s', (_, ask) => {
     const before = await createTestApp({ env: ENV, store: 'embedded', clock });
     const asked = await ask(before, OTHER);
     const quota = { requests: 100, period: 'day' };
-    expect((await asked.decide(await userOf(before, 'alice'), { ...DECIDED, expiresInDays: 2, quota })).status).toBe(
+    expect((await asked.decide(await bearer(before, 'alice'), { ...DECIDED, expiresInDays: 2, quota })).status).toBe(
       200,
     );
     await before.close();
     const { folder } = before;
     await using after = await createTestApp({ env: { ...ENV, ...changed }, store: 'embedded', folder, clock });
     expect(await asked.redeem(after)).toMatchObject({ status: 400, body: { error: 'invalid_grant' } });
-    expect(await listed(after, await userOf(after, 'alice'))).toEqual([]);
+    expect(await listed(after, await bearer(after, 'alice'))).toEqual([]);
   });
 });

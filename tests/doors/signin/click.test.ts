@@ -7,18 +7,15 @@ import { fieldsOf, makeForConnection, type Registered, register, unescaped } fro
 import { createSignIn } from '../../support/oauth-client.ts';
 import { CLIENTS, signedIn } from '../../support/oauth-clients.ts';
 import { refusal } from '../../support/refusal.ts';
-import { bearer, createTestApp, eventsIn, listedKeys, type TestApp } from '../../support/test-app.ts';
+import { bearer, createTestApp, eventsIn, listedKeys, readResponse, type TestApp } from '../../support/test-app.ts';
 
 const OTHER = 'https://other.example/mcp';
 const ENV = { OAUTH_REDIRECTS: 'loopback https://client.example/back', OAUTH_RESOURCES: OTHER };
 const DECIDED = { name: 'client.example', scopes: ['read'], expiresInDays: 90 };
 
 /** What the page sends for a request, by a person. */
-async function decide(app: TestApp, page: URL, decided: object = DECIDED, sub = 'alice') {
-  const response = await makeForConnection(app, page, await bearer(app, sub), decided);
-  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
-  return { status: response.status, headers: response.headers, body: (await response.json()) as any };
-}
+const decide = async (app: TestApp, page: URL, decided: object = DECIDED, sub = 'alice') =>
+  readResponse(await makeForConnection(app, page, await bearer(app, sub), decided));
 
 test('the page leads to the page of keys with the request first; pasting is the second way', async () => {
   await using app = await createTestApp({ env: ENV });
@@ -102,7 +99,7 @@ describe('a decision that is wrong makes nothing', () => {
     const response = await fetch(`${app.url}/authorize`, { method: 'POST', headers: sent, body });
     return [response.status, ((await response.json()) as { code: string }).code];
   };
-  const user = async () => ({ authorization: `Bearer ${await app.token('alice', { scope: 'read' })}` });
+  const user = () => bearer(app, 'alice', { scope: 'read' });
 
   test.each<[string, Record<string, string | null>, object, unknown]>([
     ['no name', {}, { name: undefined }, 'name'],
@@ -116,10 +113,9 @@ describe('a decision that is wrong makes nothing', () => {
     // What a browser gets a page for, or is sent back with an error, is in wrong.test.ts.
     ['a parameter that is no text', {}, { state: 1 }, undefined],
   ])('%s', async (_, changed, decided, path) => {
-    const made = await makeForConnection(app, client.page(changed), await user(), { ...DECIDED, ...decided });
-    // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
-    const body = (await made.json()) as any;
-    expect([made.status, body.code, body.location]).toEqual([400, 'invalid_input', undefined]);
+    const sent = await makeForConnection(app, client.page(changed), await user(), { ...DECIDED, ...decided });
+    const { status, body } = await readResponse(sent);
+    expect([status, body.code, body.location]).toEqual([400, 'invalid_input', undefined]);
     if (path !== undefined) expect(body.issues[0].path).toBe(path);
   });
 

@@ -8,12 +8,12 @@ import { parseConfig } from '../../../src/start/package/index.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { type DocumentServer, serveDocuments, trustAll } from '../../support/client-documents.ts';
 import { rows } from '../../support/everything.ts';
-import { CALLBACK, handOver, register, sentBack } from '../../support/hand-over.ts';
+import { CALLBACK, handOver, makeForConnection, register, sentBack } from '../../support/hand-over.ts';
 import { createSignIn } from '../../support/oauth-client.ts';
 import { CLIENTS, signedIn } from '../../support/oauth-clients.ts';
 import { refusal } from '../../support/refusal.ts';
 import { startServer } from '../../support/server-process.ts';
-import { bearer, createTestApp, eventsIn, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
+import { bearer, createTestApp, eventsIn, readResponse, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 const HOSTED = 'https://client.example/back';
@@ -234,11 +234,8 @@ describe('a document that is wrong is a page, and never a redirect', () => {
       expect(opened.text).toContain('No key is handed over');
       expect(opened.text).not.toContain('evil');
     }
-    const byClick = await fetch(`${app.url}/authorize`, {
-      method: 'POST',
-      headers: { ...JSON_TYPE, ...(await bearer(app, 'alice')) },
-      body: JSON.stringify({ ...Object.fromEntries(pageOf(app, id).searchParams), name: 'n', scopes: [] }),
-    });
+    const decided = { name: 'n', scopes: [] };
+    const byClick = await makeForConnection(app, pageOf(app, id), await bearer(app, 'alice'), decided);
     const { code, issues } = (await byClick.json()) as { code?: string; issues?: readonly object[] };
     expect([byClick.status, code, issues?.length]).toEqual([
       status,
@@ -288,14 +285,9 @@ test('an id that is not admitted is a page, and nothing is fetched', async () =>
 
 describe('a client that is not listed', () => {
   const byClick = async (app: TestApp, id: string, redirectUri: string) => {
-    const asked = Object.fromEntries(pageOf(app, id, redirectUri).searchParams);
-    const response = await fetch(`${app.url}/authorize`, {
-      method: 'POST',
-      headers: { ...JSON_TYPE, ...(await bearer(app, 'alice')) },
-      body: JSON.stringify({ ...asked, name: 'n', scopes: ['read'] }),
-    });
-    // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
-    return { status: response.status, body: (await response.json()) as any };
+    const page = pageOf(app, id, redirectUri);
+    const decided = { name: 'n', scopes: ['read'] };
+    return readResponse(await makeForConnection(app, page, await bearer(app, 'alice'), decided));
   };
   const HERE = 'http://127.0.0.1:33418/';
 

@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { databaseOf, storedCodes } from '../../store/tables.ts';
 import { EXCHANGE, exchange, JWT_BEARER } from '../../support/children.ts';
+import { postJson } from '../../support/client.ts';
 import { testClock } from '../../support/clock.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { CALLBACK, codeFor, handOver, makeForConnection, register, sentBack } from '../../support/hand-over.ts';
@@ -178,11 +179,7 @@ test('a server that has not read its secret yet registers nobody while the datab
   await using app = await createTestApp({ env: ENV, store: 'embedded' });
   await app.loseStore();
   app.clock.advance(1000);
-  const response = await fetch(`${app.url}/register`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ redirect_uris: [CALLBACK] }),
-  });
+  const response = await postJson(`${app.url}/register`, { redirect_uris: [CALLBACK] });
   expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1']);
   expect(await response.json()).toEqual(refusal('temporarily_unavailable'));
   const page = await fetch(`${app.url}/authorize?client_id=WyJ4Il0.${'0'.repeat(64)}`);

@@ -2,6 +2,7 @@
 // of what was sent in either. For /authorize see wrong.test.ts.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { postJson } from '../../support/client.ts';
 import { codeFor, handOver, makeForConnection, type Registered, register, sentBack } from '../../support/hand-over.ts';
 import { DEVICE_GRANT } from '../../support/key-request.ts';
 import { refusal } from '../../support/refusal.ts';
@@ -35,12 +36,7 @@ const form = (path: string, fields: Fields | string) =>
     body: new URLSearchParams(fields).toString(),
     headers: { 'content-type': 'application/x-www-form-urlencoded' },
   });
-const json = (path: string, body: unknown) =>
-  fetch(app.url + path, {
-    method: 'POST',
-    body: JSON.stringify(body),
-    headers: { 'content-type': 'application/json' },
-  });
+const json = (path: string, body: unknown) => postJson(app.url + path, body);
 const redeem = async (changed: Changed) => {
   const sent = {
     grant_type: 'authorization_code',

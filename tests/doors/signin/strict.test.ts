@@ -3,6 +3,7 @@
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import * as oauth from 'oauth4webapi';
+import { postJson } from '../../support/client.ts';
 import { CALLBACK, handOver, makeForConnection, register } from '../../support/hand-over.ts';
 import { freePorts } from '../../support/sqld.ts';
 import { bearer, createTestApp, type TestApp } from '../../support/test-app.ts';
@@ -91,11 +92,7 @@ test('oauth4webapi asks without a browser, below a path, waits, and gets the key
   expect(refusal.error).toBe('authorization_pending');
   app.clock.advance((device.interval ?? 0) * 1000);
   const decided = { userCode: device.user_code, approve: true, name: 'agent', scopes: ['read'], expiresInDays: 1 };
-  const response = await fetch(`${app.url}/device/decision`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...(await bearer(app, 'alice')) },
-    body: JSON.stringify(decided),
-  });
+  const response = await postJson(`${app.url}/device/decision`, decided, await bearer(app, 'alice'));
   expect(response.status).toBe(200);
   const token = await poll();
   expect(token).toMatchObject({ token_type: 'bearer', scope: 'read', expires_in: 86_400 });

@@ -2,10 +2,11 @@
 // `aud`: at each door that takes a user token, and at those that take keys.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { postJson } from '../../support/client.ts';
 import { handmade } from '../../support/handmade-token.ts';
 import { createIssuer, type Issuer } from '../../support/issuer.ts';
 import { call, fetchMcp, post, request } from '../../support/mcp.ts';
-import { createTestApp, insertKey, type TestApp } from '../../support/test-app.ts';
+import { createTestApp, insertKey, readResponse, type TestApp } from '../../support/test-app.ts';
 import { expectRefused } from '../../users/refused-token.ts';
 
 const OTHER_PROFILES = [
@@ -95,12 +96,8 @@ describe.each([
 
   const bearer = async (typ: unknown, claims = {}) => ({ authorization: `Bearer ${await token(typ, claims)}` });
 
-  async function postJson(at: TestApp, path: string, body: object, headers: object) {
-    const json = { 'content-type': 'application/json' };
-    const init = { method: 'POST', headers: { ...json, ...headers }, body: JSON.stringify(body) };
-    const response = await fetch(at.url + path, init);
-    return { status: response.status, body: (await response.json()) as { code?: string } };
-  }
+  const postTo = async (at: TestApp, path: string, body: object, headers: Record<string, string>) =>
+    readResponse(await postJson(at.url + path, body, headers));
 
   test.each(OTHER_PROFILES.map((typ) => [typ]))('typ %j is no user token, and the log says why', async (typ) => {
     await expectRefused(app, await token(typ), 'header');
@@ -131,31 +128,31 @@ describe.each([
       ),
       [
         '/keys/update',
-        async (headers) => (await postJson(app, '/keys/update', { keyId: 'x' }, headers)).status,
+        async (headers) => (await postTo(app, '/keys/update', { keyId: 'x' }, headers)).status,
         401,
         404,
       ],
       [
         '/keys/events',
-        async (headers) => (await postJson(app, '/keys/events', { keyId: 'x' }, headers)).status,
+        async (headers) => (await postTo(app, '/keys/events', { keyId: 'x' }, headers)).status,
         401,
         404,
       ],
       [
         '/device/request',
-        async (headers) => (await postJson(app, '/device/request', { userCode: 'x' }, headers)).status,
+        async (headers) => (await postTo(app, '/device/request', { userCode: 'x' }, headers)).status,
         401,
         404,
       ],
       [
         '/device/decision',
-        async (headers) => (await postJson(app, '/device/decision', { userCode: 'x', approve: false }, headers)).status,
+        async (headers) => (await postTo(app, '/device/decision', { userCode: 'x', approve: false }, headers)).status,
         401,
         404,
       ],
       [
         '/authorize by a click',
-        async (headers) => (await postJson(challenging, '/authorize', {}, headers)).body.code,
+        async (headers) => (await postTo(challenging, '/authorize', {}, headers)).body.code,
         'invalid_token',
         'invalid_input',
       ],

@@ -1,6 +1,7 @@
 // Scopes are a set: the same one twice is stored once, whoever gives it, and another order is no change.
 
 import { expect, test } from 'bun:test';
+import { postJson } from '../../support/client.ts';
 import { ADMINS, adminOf, bearer, createTestApp, eventsIn } from '../../support/test-app.ts';
 
 const TWICE = ['write', 'read', 'write'];
@@ -18,14 +19,7 @@ test('the same scope twice is stored once, and another order is no change', asyn
   expect(await listed()).toEqual(ONCE);
   expect((await app.call('whoami', {}, { 'x-api-key': key })).body.scopes).toEqual(ONCE);
 
-  const edit = async (scopes: string[]) =>
-    (
-      await fetch(`${app.url}/keys/update`, {
-        method: 'POST',
-        headers: { ...alice, 'content-type': 'application/json' },
-        body: JSON.stringify({ keyId, scopes }),
-      })
-    ).status;
+  const edit = async (scopes: string[]) => (await postJson(`${app.url}/keys/update`, { keyId, scopes }, alice)).status;
   for (const scopes of [TWICE, [...ONCE].reverse(), ['read', 'read', 'write']]) expect(await edit(scopes)).toBe(200);
   const byAdmin = (scopes: string[]) => app.call('admin_update_key', { keyId, scopes }, admin);
   expect((await byAdmin(TWICE)).body.scopes).toEqual(ONCE);

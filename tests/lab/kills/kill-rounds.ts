@@ -2,7 +2,7 @@
 // what the trail says.
 
 import { join } from 'node:path';
-import { userHeaders } from '../../support/client.ts';
+import { postJson, userHeaders } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { diskFolder } from '../../support/folder.ts';
 import { type Runtime, type ServerProcess, startServer } from '../../support/server-process.ts';
@@ -47,11 +47,7 @@ export async function killRounds(rounds: number, runtime: Runtime = 'bun', serve
       const requestId = `${name}-${sent.size}`;
       sent.set(requestId, kind);
       try {
-        const response = await fetch(server.url + path, {
-          method: 'POST',
-          headers: { 'content-type': 'application/json', 'x-request-id': requestId, ...headers },
-          body: JSON.stringify(body),
-        });
+        const response = await postJson(server.url + path, body, { 'x-request-id': requestId, ...headers });
         const result = await response.json();
         if (response.status !== 200) throw new Error(`${path}: ${response.status}`);
         acknowledged.set(requestId, kind);

@@ -1,7 +1,7 @@
 // The largest lists, while others wait: for how long each holds up the event loop of a real server.
 
 import { expect, test } from 'bun:test';
-import { callOver, userHeaders } from '../../support/client.ts';
+import { callOver, postJson, userHeaders } from '../../support/client.ts';
 import { LOOP_MONITOR, longestPauseMs } from '../../support/loop-pauses.ts';
 import { call } from '../../support/mcp.ts';
 import { startServer } from '../../support/server-process.ts';
@@ -18,10 +18,9 @@ const ROUNDS = 7;
 const TRANSPORTS: Readonly<Record<string, (url: string, user: Record<string, string>) => Promise<number>>> = {
   REST: async (url, user) => (await callOver(url, 'list_api_keys', {}, user)).body.keys.length,
   async MCP(url, user) {
-    const response = await fetch(`${url}/mcp`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...user },
-      body: JSON.stringify(call('list_api_keys')),
+    const response = await postJson(`${url}/mcp`, call('list_api_keys'), {
+      accept: 'application/json, text/event-stream',
+      ...user,
     });
     return ((await response.json()) as { result: { structuredContent: { keys: unknown[] } } }).result.structuredContent
       .keys.length;

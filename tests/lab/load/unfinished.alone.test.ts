@@ -2,6 +2,7 @@
 // route reads.
 
 import { expect, test } from 'bun:test';
+import { postJson } from '../../support/client.ts';
 import { type HttpSocket, openHttpSocket, postText } from '../../support/http-socket.ts';
 import { request } from '../../support/mcp.ts';
 import { startProxy } from '../../support/proxy.ts';
@@ -16,11 +17,7 @@ const CLIENTS = 1002;
 const BODY_BYTES = 1024 * 1024;
 /** The status of an honest message of 100 KB. */
 async function longMessage(url: string): Promise<number> {
-  const { status } = await fetch(`${url}/mcp`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(request('ping', { padding: 'x'.repeat(100_000) })),
-  });
+  const { status } = await postJson(`${url}/mcp`, request('ping', { padding: 'x'.repeat(100_000) }));
   return status;
 }
 
