@@ -27,6 +27,8 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'lab/load/overload.alone.test.ts: FLOOD_MS': 'a flood',
   'lab/soak/soak.ts: (seconds / windows) * 1000': 'a window of the soak',
   'lab/bill.ts: SETTLED_MS': 'what a start reads is over',
+  'lab/services.ts: QUIET_MS / 2': 'requests of a quiet service are counted',
+  'lab/services.ts: 2 * boundMs': 'what a start asks is over',
   // The pace of a load.
   'lab/bill.ts: ROUND_MS': 'keys are used so often',
   'lab/load/attack.ts: aheadMs': 'an attacker does not go faster than so many a second',
@@ -47,6 +49,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'lab/kills/child-endings.ts: 300 + 300 * Math.random()': 'a child ends between two polls',
   'lab/load/loop-monitor.alone.test.ts: 15 + times % 10': 'the event loop is held up',
   'support/proxy.ts: delayMs': 'the primary is far away',
+  'lab/services.ts: awayMs / 2': 'the servers are far away',
   'doors/services/verifier.test.ts: FAR_MS': 'the server is too far away',
   'support/proxy.ts: lateMs': 'a statement arrives once more, later',
   'lab/kills/crashes.ts: LIFE_MS_MIN + random() * (LIFE_MS_MAX - LIFE_MS_MIN)': 'a process is killed',
