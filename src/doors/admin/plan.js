@@ -34,12 +34,7 @@ export function readOwner(item) {
   ];
 }
 
-export const dataWords = (metadata) =>
-  metadata === null
-    ? 'none'
-    : Object.entries(metadata)
-        .map(([name, value]) => `${name}=${value}`)
-        .join(', ');
+export const dataWords = (metadata) => (metadata === null ? 'none' : Object.entries(metadata).map(lineOf).join(', '));
 /** Returns a quota or a limit in words. */
 export const orNone = (amount) => (amount === null ? 'none' : amountWords(amount));
 
@@ -98,7 +93,8 @@ const dataField = (id, metadata) => html`<div class="field">
   <p id="data-hint-${id}" class="hint">Your own, a line each: plan=pro. Whoever has a key can read it.</p>
 </div>`;
 
-const lineOf = (pair) => pair.join('=');
+/** Returns the line of a name and its value, in which a sign stands for each line break. */
+const lineOf = (pair) => pair.join('=').replace(/\r\n|[\r\n]/g, '↵');
 
 /** Returns the data in a typed text; null if it is empty, a sentence if a line has no name. A line of `before` is kept. */
 function dataIn(text, before) {

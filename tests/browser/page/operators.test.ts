@@ -52,7 +52,8 @@ describeInBrowser('an admin without keys', (browser) => {
     await app.createKey('acme', { name: 'production' });
     const set = async (more: object) =>
       app.call('admin_update_owner', { owner: 'acme', ...more }, await adminOf(app, 'carol'));
-    const note = ' for = us '; // as it was set by a command
+    const note = ' for = us \nplan=none '; // as it was set by a command
+    const shownNote = note.replace('\n', '↵');
     await set({ quota: '3/day', metadata: { plan: 'pro', note } });
     await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       const sent: unknown[] = [];
@@ -84,7 +85,7 @@ describeInBrowser('an admin without keys', (browser) => {
       await page.getByLabel('Data').fill('no name here');
       await press(page, 'Save');
       await page.getByRole('alert').getByText('Data needs a name').waitFor();
-      await page.getByLabel('Data').fill(`plan = a = b\n\nnote=${note}\nsince=2026`);
+      await page.getByLabel('Data').fill(`plan = a = b\n\nnote=${shownNote}\nsince=2026`);
       await page.getByLabel('Quota', { exact: true }).fill('');
       await press(page, 'Save');
       await page
