@@ -97,6 +97,9 @@ function createView(task) {
   });
 }
 
+/** What a person may leave out. A link to this page may have parameters of these names, too. */
+const LEFT_OUT = { expiresInDays: undefined, rateLimit: undefined, quota: undefined };
+
 const heading = (words) => html`<h2 id="form-title" at="task" tabindex="-1">${words}</h2>`;
 
 function connectView(task) {
@@ -128,7 +131,7 @@ function connectView(task) {
     verb: 'Make the key and hand it over',
     doing: 'Handing over…',
     other: html`<a href="${setup.url}/authorize?${task.connect}">Paste a key instead, or cancel</a>`,
-    act: (wanted) => send('/authorize', { ...Object.fromEntries(asked), ...wanted }, goBack),
+    act: (wanted) => send('/authorize', { ...Object.fromEntries(asked), ...LEFT_OUT, ...wanted }, goBack),
   });
 }
 

@@ -105,6 +105,26 @@ describeInBrowser('a key for a connection', (browser) => {
     });
   });
 
+  test('has no limit, quota or end that its link names: the person left them out', async () => {
+    await using app = await appForBrowser({ env: CONNECT });
+    await using server = clientServer();
+    const client = await register(app, [server.callback]);
+    const query = `${client.page().search.slice(1)}&rateLimit=1/1h&quota=1/day&expiresInDays=1`;
+    await using taken = await takePage(browser());
+    const { page } = taken;
+    await page.goto(`${app.url}/keys#connect=${encodeURIComponent(query)}`);
+    await pasteToken(page, await app.token('alice'));
+    await page.getByLabel('Expires').selectOption('never');
+    await page.getByRole('checkbox', { name: 'read', exact: true }).check();
+    await page.getByRole('button', { name: 'Make the key and hand it over' }).click();
+    await page.getByText('connected').waitFor();
+    expect((await client.redeem(server.asked[0]?.url.searchParams.get('code') ?? '')).status).toBe(200);
+    const [key] = await listedKeys(app, 'alice');
+    expect(key).toMatchObject({ expiresAt: null });
+    expect(key).not.toHaveProperty('rateLimit');
+    expect(key).not.toHaveProperty('quota');
+  });
+
   test('that is asked for by two clients in one link goes to neither', async () => {
     await using app = await appForBrowser({ env: CONNECT });
     await using server = clientServer();
