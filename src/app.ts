@@ -93,12 +93,12 @@ async function replicasOf({ database }: Config) {
   return (await import('./doors/copies/index.ts')).createReplica;
 }
 
-/** Opens what only admins use, if there are any: their tools, the trail of anybody's keys, and a part of the page. */
+/** Opens what only admins use, if there are any: their tools, and a part of the page. */
 async function openForAdmins(core: Core) {
-  if (core.config.jwtClaims.admin === null) return { files: [], trail: null, part: null };
-  const { tools, trail, part } = (await import('./doors/admin/index.ts')).openAdmin(core);
+  if (core.config.jwtClaims.admin === null) return { files: [], part: null };
+  const { tools, part } = (await import('./doors/admin/index.ts')).openAdmin(core);
   const { ownerTools } = await import('./doors/owners/index.ts');
-  return { files: [tools, ownerTools(core)], trail, part };
+  return { files: [tools, ownerTools(core)], part };
 }
 
 /** Loads sign-in, if clients get keys here. */
@@ -124,7 +124,7 @@ function registerAll(core: Core, ofDoors: readonly ToolFile[], options: ServiceO
 async function serviceOn(core: Core, metrics: MetricsDoor | null, options: ServiceOptions): Promise<PreparedService> {
   const { address, users, database, domain } = core;
   const { runScript = 'bun run', usage: measureProcess, certificateEndsAtMs } = options;
-  const { files, ...forAdmins } = await openForAdmins(core);
+  const { files, part } = await openForAdmins(core);
   const { tools, prompts, resources, keyScopes, custom, toolVariables } = registerAll(core, files, options);
   const sse = openSse();
   const children = openChildren(core);
@@ -148,7 +148,7 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
       metrics: metrics?.route ?? null,
       ...openServices(core),
       ...signIn?.routes,
-      ...openPage({ ...core, ...forAdmins, keyScopes, runScript }),
+      ...openPage({ ...core, part, keyScopes, runScript }),
     }),
   });
   return {

@@ -1,10 +1,10 @@
-// Declares what the key domain needs from the database: stores of keys and derived keys, and the trail of changes.
+// Declares what the key domain needs from the database: stores of keys and derived keys.
 // src/store and doors implement the interfaces.
 
 import type { FeedPage, FeedPosition, ReachedPosition } from '../ground/change-feed.ts';
 import type { ReadCounts } from '../uses/holders.ts';
 import type { CountsAsOf, UsesStore } from '../uses/store.ts';
-import type { Origin, RuledWorkload } from './actor.ts';
+import type { Origin } from './actor.ts';
 import type { ApiKeyRecord, ListedKey, PresentedKey } from './record.ts';
 
 export interface NextSecret {
@@ -44,53 +44,6 @@ export interface OwnEdit {
   readonly name?: string | undefined;
   readonly scopes?: readonly string[] | undefined;
   readonly expiresAtMs?: number | undefined;
-}
-
-/** One row of the trail of changes: what was done to which key, by whom, and how (db/README.md, key_events). */
-export interface KeyEvent {
-  readonly seq: number;
-  readonly atMs: number;
-  /** The key that the event is about; null: an owner, or the whole database. */
-  readonly keyId: string | null;
-  /** The owner that the event is about; null: the whole database. */
-  readonly owner: string | null;
-  readonly kind: EventKind;
-  /** `sql`: in a database shell, or by a server version without events. */
-  readonly how: Origin['how'] | 'sql';
-  /** The `sub` of a user token; for `connected`, the host that got the key; for `delegated`, the child's id. */
-  readonly actor: string | null;
-  readonly requestId: string | null;
-  readonly address: string | null;
-  /** Whether an admin's tool did it. */
-  readonly byAdmin: boolean;
-  /** The fingerprint of the secret that the event is about. */
-  readonly fingerprint: string | null;
-  /** Which secret has ended, unless the owner ended the whole key. */
-  readonly secret: 'in_force' | 'next' | 'previous' | null;
-  /** The newest event of the restored backup, for `restored`. */
-  readonly backupSeq: number | null;
-  /** The id of the client that got the key, for `connected`, if the id is the URL of a client metadata document. */
-  readonly client: string | null;
-  /** What a rule let in, or could, for `rule_added`, `rule_removed`, and a `delegated` by a token; null: no rule. */
-  readonly workload: RuledWorkload | null;
-  /** The changed fields, for `changed` and `owner_changed`; null: another kind. */
-  readonly fields: readonly string[] | null;
-}
-
-export interface EventQuery {
-  /** Only events after this one; null: all. */
-  readonly afterSeq: number | null;
-  /** Only events before this one; undefined: all. */
-  readonly beforeSeq?: number | undefined;
-  /** Whether the newest or the oldest `limit` events are returned. Defaults to newest if `afterSeq` is null. */
-  readonly newest?: boolean;
-  readonly limit: number;
-  readonly keyId?: string | undefined;
-  readonly owner?: string | undefined;
-  /** Only events from this time on. */
-  readonly sinceMs?: number | undefined;
-  /** Only events before this time. */
-  readonly untilMs?: number | undefined;
 }
 
 /** Caps `countExpiring`: every process reads so many rows a minute, and a larger figure would change no decision. */
@@ -133,12 +86,6 @@ export interface KeyReads {
   isBlocked(owner: string, withinMs: number): Promise<boolean>;
   /** Returns the change feed after a position, from the primary. */
   changesAfter(reached: ReachedPosition, withinMs: number): Promise<FeedPage>;
-  /** Returns events of a key before a number, newest first, from when it was this owner's; null: whoever owned it. */
-  eventsOfKey(keyId: string, owner: string | null, beforeSeq: number, limit: number): Promise<readonly KeyEvent[]>;
-  /** Returns matching events, oldest first. Events of an owner are found by scanning the whole range. */
-  events(query: EventQuery): Promise<KeyEvent[]>;
-  /** Returns the number of the newest event; 0: none. */
-  newestEvent(): Promise<number>;
 }
 
 export interface KeyChanges {
@@ -224,25 +171,3 @@ export const NO_DERIVED_KEYS: DerivedKeys = {
   findChildren: async () => [],
   endChildren: async () => [],
 };
-
-/** The kinds of events in the trail of changes. Triggers (db/) and `keys restore` write them. */
-export const EVENT_KINDS = [
-  'created',
-  'rotated',
-  'first_used',
-  'revoked',
-  'deleted',
-  'changed',
-  'blocked',
-  'unblocked',
-  'owner_changed',
-  'owner_deleted',
-  'connected',
-  'restored',
-  'rule_added',
-  'rule_removed',
-  'delegated',
-  'child_ended',
-] as const;
-
-type EventKind = (typeof EVENT_KINDS)[number];

@@ -2,14 +2,7 @@
 
 import { type ChangeMark, FEED_PAGE_MAX, type FeedPage, type FeedPosition, hasReached } from '../ground/change-feed.ts';
 import type { ListedKey, PresentedKey } from '../keys/record.ts';
-import {
-  COUNTED_MAX,
-  type EventQuery,
-  type Found,
-  type KeyEvent,
-  type KeyReads,
-  type ListPlace,
-} from '../keys/store.ts';
+import { COUNTED_MAX, type Found, type KeyReads, type ListPlace } from '../keys/store.ts';
 import type { CountsAsOf, KeyCounts } from '../uses/store.ts';
 import { COUNTS, countArgs, countsOf, OWNER_COUNTS } from './counts.ts';
 import {
@@ -24,7 +17,6 @@ import {
 } from './database.ts';
 import { OWNER_SETTINGS } from './owner-settings.ts';
 import {
-  eventOf,
   IS_BLOCKED,
   KEY_COLUMNS,
   listedOf,
@@ -91,52 +83,6 @@ FROM api_keys k WHERE ${AFTER} ${NEWEST_FIRST} LIMIT (SELECT count(*) + 1 FROM (
 SELECT sum(bytes) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (
 SELECT ${LISTED_BYTES} FROM api_keys k
 WHERE ${AFTER} ${NEWEST_FIRST} LIMIT min(?5, CAST(?4 / ${LISTED_KEY_BYTES_MIN} AS INTEGER) + 1))) WHERE before IS NULL OR before < ?4)`;
-
-/** Returns a query's statement. Each given condition is served by an index, or bounds what is read. */
-function eventsStatement(query: EventQuery, order: 'ASC' | 'DESC'): Statement {
-  const conditions = [
-    ['seq > ?', query.afterSeq ?? 0],
-    ['seq < ?', query.beforeSeq],
-    ['key_id = ?', query.keyId],
-    ['owner = ?', query.owner],
-    ['at_ms >= ?', query.sinceMs],
-    ['at_ms < ?', query.untilMs],
-  ] as const;
-  const given = conditions.flatMap(([sql, value]) => (value === undefined ? [] : [{ sql, value }]));
-  return {
-    sql: `SELECT * FROM key_events WHERE ${given.map(({ sql }) => sql).join(' AND ')} ORDER BY seq ${order} LIMIT ${query.limit}`,
-    args: given.map(({ value }) => value),
-    fairnessKey: query.owner,
-  };
-}
-
-const ENDS = `SELECT (SELECT min(owner) FROM key_events WHERE key_id = ?1) AS first,
-(SELECT max(owner) FROM key_events WHERE key_id = ?1) AS last`;
-const OWNERS = `WITH RECURSIVE owners (owner) AS (VALUES (?2) UNION ALL
-SELECT (SELECT min(owner) FROM key_events WHERE key_id = ?1 AND owner > o.owner) FROM owners o WHERE o.owner < ?3)
-SELECT owner FROM owners`;
-
-/** Returns all owners that a key has had, nearly always one: the index has its events by owner. */
-async function ownersOf(primary: Database, keyId: string): Promise<readonly string[]> {
-  const { first = null, last = null } = firstOf(await primary.read({ sql: ENDS, args: [keyId] }));
-  if (first === null) return [];
-  if (first === last) return [String(first)];
-  return (await primary.read({ sql: OWNERS, args: [keyId, first, last] })).map(({ owner }) => String(owner));
-}
-
-/** Returns matching events in an order. Those of a key are read of each of its owners, each by an index. */
-async function eventsIn(primary: Database, query: EventQuery, order: 'ASC' | 'DESC'): Promise<KeyEvent[]> {
-  const { keyId, owner, limit } = query;
-  if (keyId === undefined || owner !== undefined)
-    return (await primary.read(eventsStatement(query, order))).map(eventOf);
-  const found: KeyEvent[] = [];
-  for (const each of await ownersOf(primary, keyId)) {
-    const rows = await primary.read(eventsStatement({ ...query, owner: each }, order));
-    found.push(...rows.map(eventOf));
-  }
-  const sign = order === 'ASC' ? 1 : -1;
-  return found.sort((a, b) => sign * (a.seq - b.seq)).slice(0, limit);
-}
 
 /** The position before the first row of a list: greater than any integer of a row, even beyond 2^53. */
 export const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_VALUE, row: Number.MAX_VALUE };
@@ -243,20 +189,6 @@ export const keyReads = (
 
   async changesAfter(reached, withinMs) {
     return pageOf(await primary.read({ sql: CHANGES, args: [reached.seq], urgent: true }, withinMs), reached.seq);
-  },
-
-  eventsOfKey: (keyId, owner, beforeSeq, limit) =>
-    eventsIn(primary, { afterSeq: null, beforeSeq, keyId, owner: owner ?? undefined, limit }, 'DESC'),
-
-  async events(query) {
-    const { afterSeq, newest = afterSeq === null } = query;
-    const events = await eventsIn(primary, query, newest ? 'DESC' : 'ASC');
-    return newest ? events.reverse() : events;
-  },
-
-  async newestEvent() {
-    const [row] = await primary.read({ sql: 'SELECT max(seq) AS seq FROM key_events' });
-    return Number(row?.seq ?? 0);
   },
 });
 

@@ -1,5 +1,5 @@
 // Maps rows to what they are about: the fields of a key's record, in one table that says how each is read and written; what
-// queries need of a key besides; and events. Other columns of a row are only for the database (db/0001_schema.sql).
+// queries need of a key besides. Other columns of a row are only for the database (db/0001_schema.sql).
 
 import { memoize } from '../ground/cache.ts';
 import type { FeedPosition } from '../ground/change-feed.ts';
@@ -7,7 +7,6 @@ import type { Metadata } from '../ground/metadata.ts';
 import { limitOf, type Quota } from '../ground/rate-limit.ts';
 import { scopeSet } from '../ground/text.ts';
 import type { ApiKeyRecord, ListedKey, PresentedKey } from '../keys/record.ts';
-import type { KeyEvent } from '../keys/store.ts';
 import { COUNTED_USE } from './counts.ts';
 import { listIn, type Row, textIn, type Value, wholeIn } from './database.ts';
 import { ownerSettingsOf } from './owner-settings.ts';
@@ -186,25 +185,6 @@ export function presentedOf(row: Row): PresentedKey {
     secretEndsAtMs: presented?.endsAtMs ?? null,
   });
 }
-
-export const eventOf = (row: Row): KeyEvent => ({
-  seq: wholeIn(row, 'seq'),
-  atMs: wholeIn(row, 'at_ms'),
-  keyId: row.key_id as string | null,
-  owner: row.owner === '' ? null : String(row.owner),
-  kind: row.kind as KeyEvent['kind'],
-  how: row.how as KeyEvent['how'],
-  actor: row.actor as string | null,
-  requestId: row.request_id as string | null,
-  address: row.address as string | null,
-  byAdmin: row.by_admin === 1,
-  fingerprint: row.fingerprint as string | null,
-  secret: row.secret as KeyEvent['secret'],
-  backupSeq: row.backup_seq as number | null,
-  client: row.client as string | null,
-  workload: row.workload === null ? null : JSON.parse(textIn(row, 'workload')), // triggers write it
-  fields: row.fields === null ? null : listIn(row.fields),
-});
 
 export const listedOf = (row: Row): ListedKey => ({
   ...recordOf(row),

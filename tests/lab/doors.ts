@@ -22,8 +22,8 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
     ['commands/keys/database.ts', / {4}derived: childrenStore,\n/],
   ],
   admin: [
-    ['app.ts', / {2}const \{ tools, trail, part \} = .*\n/],
-    ['app.ts', /\[tools, ownerTools\(core\)\], trail, part/, '[ownerTools(core)], trail: null, part: null'],
+    ['app.ts', / {2}const \{ tools, part \} = .*\n/],
+    ['app.ts', /\[tools, ownerTools\(core\)\], part/, '[ownerTools(core)], part: null'],
   ],
   owners: [
     ['app.ts', / {2}const \{ ownerTools \} = .*\n/],

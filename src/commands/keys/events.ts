@@ -1,8 +1,7 @@
 // `keys events`: prints the events of keys, oldest first.
 
 import { sleep } from '../../ground/runtime.ts';
-import type { EventQuery, KeyEvent } from '../../keys/store.ts';
-import type { Store } from '../../store/open.ts';
+import { createTrail, type EventQuery, type KeyEvent, type Trail } from '../../store/trail.ts';
 import { command } from '../command.ts';
 import { isoTime, localTime, type Progress, UsageError } from '../io.ts';
 import { flag, ID, OWNER, optional, TIME_MS, wholeNumber } from '../options.ts';
@@ -30,7 +29,8 @@ export const verb = command({
   run({ options: { after, limit = LIMIT_DEFAULT, key: keyId, user: owner, follow, json, ...times }, io }) {
     const { since: sinceMs, until: untilMs } = times;
     if (follow && untilMs !== undefined) throw new UsageError('expected --follow, which goes on, or --until');
-    return withStore(io, async (store) => {
+    return withStore(io, async ({ db }) => {
+      const trail = createTrail(db);
       const which = { keyId, owner, sinceMs, untilMs, limit };
       let heads = [HEADS];
       async function write(page: readonly KeyEvent[]): Promise<void> {
@@ -39,19 +39,19 @@ export const verb = command({
         heads = [];
       }
 
-      let reached = await store.newestEvent();
+      let reached = await trail.newestSeq();
       const progress = io.progressOf(reached - (after ?? 0), 'events read');
       const [first, readTo] =
         after === undefined
-          ? [await newestOf(store, which, reached, progress), reached]
-          : await oldestOf(store, which, after, reached, progress);
+          ? [await newestOf(trail, which, reached, progress), reached]
+          : await oldestOf(trail, which, after, reached, progress);
       await write(first);
       if (!follow) return;
       for (let afterSeq = readTo; ; await sleep(FOLLOW_EVERY_MS)) {
         // Only up to a number read before, so that only new events are scanned for an owner's.
-        reached = await store.newestEvent();
+        reached = await trail.newestSeq();
         while (afterSeq < reached) {
-          const [page, readTo] = await oldestOf(store, which, afterSeq, reached, () => {});
+          const [page, readTo] = await oldestOf(trail, which, afterSeq, reached, () => {});
           if (page.length > 0) await write(page);
           afterSeq = readTo;
         }
@@ -60,7 +60,6 @@ export const verb = command({
   },
 });
 
-type Events = Pick<Store, 'events'>;
 type Which = Pick<EventQuery, 'keyId' | 'owner' | 'sinceMs' | 'untilMs' | 'limit'>;
 
 /** Returns whether an index finds the events. Otherwise a range is scanned, however few match. */
@@ -68,22 +67,22 @@ const isIndexed = ({ keyId, owner, sinceMs, untilMs }: Which): boolean =>
   keyId !== undefined || [owner, sinceMs, untilMs].every((given) => given === undefined);
 
 /** Returns the last `limit` events up to `reached`. */
-async function newestOf({ events }: Events, which: Which, reached: number, progress: Progress): Promise<KeyEvent[]> {
+async function newestOf(trail: Trail, which: Which, reached: number, progress: Progress): Promise<KeyEvent[]> {
   const rangeEvents = isIndexed(which) ? reached : RANGE_EVENTS;
-  let found: KeyEvent[] = [];
+  const found: KeyEvent[] = [];
   for (let before = reached + 1; before > 1 && found.length < which.limit; ) {
     const afterSeq = Math.max(0, before - 1 - rangeEvents);
     const limit = which.limit - found.length;
-    found = [...(await events({ ...which, limit, afterSeq, beforeSeq: before, newest: true })), ...found];
+    found.push(...(await trail.newest({ ...which, limit, afterSeq, beforeSeq: before })));
     before = afterSeq + 1;
     progress(reached - afterSeq);
   }
-  return found;
+  return found.reverse();
 }
 
 /** Returns the first `limit` events after `after`, up to `reached`, and how far it has read. */
 async function oldestOf(
-  { events }: Events,
+  trail: Trail,
   which: Which,
   after: number,
   reached: number,
@@ -95,7 +94,7 @@ async function oldestOf(
   while (readTo < reached) {
     const to = Math.min(reached, readTo + rangeEvents);
     const limit = which.limit - found.length;
-    const page = await events({ ...which, limit, afterSeq: readTo, beforeSeq: to + 1 });
+    const page = await trail.oldest({ ...which, limit, afterSeq: readTo, beforeSeq: to + 1 });
     found.push(...page);
     if (page.length === limit) return [found, page.at(-1)?.seq ?? to];
     readTo = to;

@@ -7,7 +7,6 @@ import { type AdminKeysOptions, createAdminKeys } from './keys.ts';
 import { adminListKeys } from './list-keys.ts';
 import { adminRevokeKeys } from './revoke-keys.ts';
 import { createAdminStore } from './store.ts';
-import { createTrail, type TrailOptions } from './trail.ts';
 import { adminUpdateKey } from './update-key.ts';
 
 export type { Imported } from './imports.ts';
@@ -17,7 +16,7 @@ export { type AdminStore, createAdminStore, type KeyFilter, type KeyName, type P
 export { whyUnknown } from './unused.ts';
 export { type Days, keptDays, type UsageQuery, type Used, usageOf } from './usage.ts';
 
-interface AdminOptions extends AdminKeysOptions, TrailOptions {
+interface AdminOptions extends AdminKeysOptions {
   readonly db: Database;
   /** `store`: wraps a store to time its calls. */
   readonly watch: { store<S extends object>(store: S): S };
@@ -29,7 +28,6 @@ export function openAdmin(core: AdminOptions) {
   return {
     /** The tools by which they list, revoke and change keys. */
     tools: ownTools((deps) => [adminListKeys, adminRevokeKeys, adminUpdateKey].map((tool) => tool(deps, admin))),
-    trail: createTrail(store, core),
     /** Loads their part of the page /keys. */
     part: async () => (await import('./part.ts')).createPart(),
   };

@@ -8,16 +8,7 @@ import { KEYS_MAX_DEFAULT } from '../../keys/plans.ts';
 import type { ListedKey } from '../../keys/record.ts';
 import { type Database, firstOf, nowMsOf, type Row, type Statement } from '../../store/database.ts';
 import { changeKey } from '../../store/key-changes.ts';
-import {
-  columnsOf,
-  compared,
-  eventOf,
-  IS_BLOCKED,
-  KEY_COLUMNS,
-  listedOf,
-  RULES_OF,
-  USED_AT,
-} from '../../store/rows.ts';
+import { columnsOf, compared, IS_BLOCKED, KEY_COLUMNS, listedOf, RULES_OF, USED_AT } from '../../store/rows.ts';
 import { type Choice, lookAt } from './choices.ts';
 import type { Place } from './cursor.ts';
 import { createImports } from './imports.ts';
@@ -130,12 +121,6 @@ function createReads(db: Database) {
       const sql = `${LISTED} WHERE k.row IN (SELECT value FROM json_each(?))`;
       const byRow = new Map((await listed(sql, [JSON.stringify(rows)])).map((key) => [key.row, key]));
       return { keys: rows.flatMap((row) => byRow.get(row) ?? []), ...how };
-    },
-
-    /** Returns events without a key of an owner before a number, newest first. */
-    async eventsOfOwner(owner: string, beforeSeq: number, limit: number) {
-      const sql = `SELECT * FROM key_events WHERE key_id IS NULL AND owner = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ${limit}`;
-      return (await db.read({ sql, args: [owner, beforeSeq], fairnessKey: owner })).map(eventOf);
     },
 
     async countActive(filter: KeyFilter, nowMs: number, onRange?: OnRange) {

@@ -11,26 +11,16 @@ import type { Guard } from '../../calls/guard.ts';
 import { personHandler } from '../../calls/person.ts';
 import { inputParserOf, text } from '../../calls/schema.ts';
 import type { UserAuth } from '../../calls/user-jwt.ts';
-import type { Problem } from '../../ground/problem.ts';
 import { NO_CEILINGS } from '../../ground/rate-limit.ts';
-import { err, ok, type Result } from '../../ground/result.ts';
+import { ok } from '../../ground/result.ts';
 import { isObject } from '../../ground/text.ts';
-import type { Actor } from '../../keys/actor.ts';
-import { createHistory, type HistoryOptions, type HistoryPage, type PastEvent } from '../../keys/history.ts';
 import { keyIdInput, keyRequestFields, listedKey } from '../../tools/key-fields.ts';
 import { createOwnEdits, type OwnEditsOptions } from './edits.ts';
+import { createHistory, type HistoryOptions, type PastEvent } from './history.ts';
 
 export interface OwnKeyRoutesOptions extends OwnEditsOptions, HistoryOptions {
   readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
-  /** Reads the events of anybody's key, or of an owner, for an admin; null: there are no admins. */
-  readonly trail: ReadTrail | null;
 }
-
-type ReadTrail = (
-  admin: Actor,
-  whose: { readonly keyId: string } | { readonly owner: string },
-  before: number,
-) => Promise<Result<HistoryPage, Problem>>;
 
 /** Ceilings limit what a key is granted, and an edit grants nothing. */
 const { name, scopes, expiresInDays } = keyRequestFields({ scopes: null, daysMax: null, limits: NO_CEILINGS });
@@ -73,12 +63,9 @@ export function ownKeyRoutes(options: OwnKeyRoutesOptions) {
     if (!asked.ok) return asked;
     const { keyId, owner, cursor } = asked.value;
     const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(cursor);
-    const page = await (options.trail !== null && isAdmin
-      ? options.trail(actor, owner === undefined ? { keyId: keyId ?? '' } : { owner }, before)
-      : owner === undefined
-        ? readHistory(actor, keyId ?? '', before)
-        : err({ code: 'admin_required' } as const));
-    if (!page.ok) return err(page.error);
+    const whose = owner === undefined ? { keyId: keyId ?? '' } : { owner };
+    const page = await readHistory({ actor, isAdmin }, whose, before);
+    if (!page.ok) return page;
     const { events, next } = page.value;
     return ok({ events: events.map(shownEvent), ...(next !== null && { nextCursor: String(next) }) });
   });
