@@ -17,6 +17,7 @@ import { createAudience } from './keys/audience.ts';
 import { createKeyDomain, type RuleParts } from './keys/index.ts';
 import type { Rules, Verifier } from './keys/verify.ts';
 import { createRequestStates } from './mcp/client.ts';
+import type { StoreOf } from './store/database.ts';
 import { prepareDataFolder, prepareStore, type StoreOptions } from './store/open.ts';
 import { keyRequestReader } from './tools/create-api-key.ts';
 import { createUserJwts } from './users/index.ts';
@@ -69,6 +70,7 @@ export async function prepareBase(config: Config, options: CoreOptions, { watch 
   const { eventDays, usageDays, ownerKeys } = config;
   const upkeep = { clock, log, eventDays, usageDays, ownerKeys, storePatience };
   const database = await prepareStore(config.database, { ...upkeep, ...beneath });
+  const storeOf: StoreOf = (create) => watch.store(create(database.db));
   return {
     config,
     env,
@@ -76,6 +78,7 @@ export async function prepareBase(config: Config, options: CoreOptions, { watch 
     users,
     database,
     db: database.db,
+    storeOf,
     store: watch.store(database),
     planStore: watch.store(database.plans),
     derived: watch.store(database.derived),

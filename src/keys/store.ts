@@ -39,16 +39,6 @@ export interface Changed {
   readonly fingerprint: string | null;
 }
 
-/** What an owner changes of a key. */
-export interface OwnEdit {
-  readonly name?: string | undefined;
-  readonly scopes?: readonly string[] | undefined;
-  readonly expiresAtMs?: number | undefined;
-}
-
-/** Caps `countExpiring`: every process reads so many rows a minute, and a larger figure would change no decision. */
-export const COUNTED_MAX = 1000;
-
 /**
  * Every function throws a StoreOutage when the database is out of reach. Every write is idempotent, even late (`update`
  * may restore what it wrote). Every change of a key is durable once it resolves, and adds an event with its origin in the
@@ -78,10 +68,6 @@ export interface KeyReads {
   findOwn(userId: string, keyId: string): Promise<ListedKey | null>;
   /** Finds records by the hashes of their secrets, with one statement. */
   findByHashes(keyHashes: readonly string[], how: FindOptions): Promise<(keyHash: string) => Found>;
-  /** Returns the hashes of the secrets in force, by key id, of the keys that exist; from the primary. */
-  hashesOf(keyIds: readonly string[], withinMs: number): Promise<ReadonlyMap<string, string>>;
-  /** Returns how many usable keys expire by each of these times, in their order, each count capped at `COUNTED_MAX`. */
-  countExpiring(nowMs: number, byMs: readonly number[]): Promise<readonly number[]>;
   /** Returns whether this owner is blocked, from the primary. */
   isBlocked(owner: string, withinMs: number): Promise<boolean>;
   /** Returns the change feed after a position, from the primary. */
@@ -102,8 +88,6 @@ export interface KeyChanges {
     fields: { name?: string; scopes?: readonly string[] },
     origin: Origin,
   ): Promise<Changed | null>;
-  /** Changes the given fields of an active key, without adding scopes or a later end. Null: refused, or no difference. */
-  narrow(userId: string, keyId: string, edit: OwnEdit, nowMs: number, origin: Origin): Promise<Changed | null>;
   /** Ends secrets: the one in force with its key, a next or previous one alone. Ignores unknown and ended ones. */
   revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin, fairnessKey: string): Promise<void>;
   /** Gives a key its next secret. False: the record has changed, or can't be rotated any more at `nowMs`. */

@@ -2,9 +2,52 @@
 // negative of the number in `holders` (db/README.md, key_counts and key_months).
 
 import { DAY_S, dayAt } from '../ground/limits/rates.ts';
+import { MS_PER_DAY } from '../ground/runtime.ts';
 import type { CountsAsOf, Days, KeyCounts, UsesStore, WindowUses } from '../uses/store.ts';
 import { type Database, listIn, type Statement, type Value } from './database.ts';
-import { columnOf, dayOfMonth, selectedDays, unitsOn, WHOLE } from './months.ts';
+
+// A row of key_months has a month of a holder, with a column for each day (UTC). A month has a number, by which months are
+// ordered: 12 for each year, and one for each month before it in the year.
+
+/** The columns of the days of a month. */
+export const DAY_COLUMNS = Array.from({ length: 31 }, (_, at) => `d${at + 1}`);
+
+/** A day as its month has it. */
+interface DayOfMonth {
+  readonly month: number;
+  /** 1 to 31. */
+  readonly date: number;
+}
+
+/** Returns the month of a day that is counted from 1970. */
+export function dayOfMonth(day: number): DayOfMonth {
+  const date = new Date(day * MS_PER_DAY);
+  return { month: date.getUTCFullYear() * 12 + date.getUTCMonth(), date: date.getUTCDate() };
+}
+
+const columnOf = ({ date }: DayOfMonth): string => `d${date}`;
+
+/** All days of a row together. */
+export const WHOLE = DAY_COLUMNS.join(' + ');
+
+/** Selects the units of a row's day with this date; `otherwise`: without a date. */
+const unitsOn = (date: string, otherwise = 'NULL'): string =>
+  `CASE ${date} ${DAY_COLUMNS.map((column, at) => `WHEN ${at + 1} THEN ${column}`).join(' ')} ELSE ${otherwise} END`;
+
+/** Returns consecutive days, as a statement selects them. */
+function selectedDays(first: number, count: number) {
+  const days = Array.from({ length: count }, (_, at) => dayOfMonth(first + at));
+  const months = [...new Set(days.map(({ month }) => month))];
+  return {
+    /** A column for each day. */
+    columns: days.map((day) => `m${day.month}.${columnOf(day)}`),
+    /** The condition that there is any of these months. */
+    isUsed: months.map((at) => `m${at}.row IS NOT NULL`).join(' OR '),
+    /** Joins the months of the holder with this row: one row for each. */
+    join: (row: string): string =>
+      months.map((at) => `LEFT JOIN key_months m${at} ON m${at}.row = ${row} AND m${at}.month = ${at}`).join('\n'),
+  };
+}
 
 /** Selects a holder's units in a window that is no day. */
 const inWindow = (holder: string, windowS: string, number: string) =>

@@ -50,6 +50,9 @@ export interface Database {
   close(): void;
 }
 
+/** Creates what reads and writes some tables of the server's database; where there are metrics, they time it. */
+export type StoreOf = <S extends object>(create: (db: Database) => S) => S;
+
 /** A database that this program must not touch: not ours, newer, or damaged. Restarting does not help. */
 export class UnusableDatabase extends Error {
   override name = 'UnusableDatabase';

@@ -48,16 +48,6 @@ const REMOVE = 'UPDATE api_keys SET deleting = 1, changed_by = ?3 WHERE id = ?1 
 const UPDATE = `UPDATE api_keys SET name = coalesce(?4, name), scopes = coalesce(?5, scopes), changed_by = ?3
 WHERE id = ?1 AND user_id = ?2 AND (name, ${compared('scopes')}) IS NOT (coalesce(?4, name), ${compared('scopes', 'coalesce(?5, scopes)')}) RETURNING key_hash`;
 
-// The current row decides what may change, so scopes that an admin removes meanwhile stay removed.
-const NARROW = `UPDATE api_keys SET name = coalesce(?4, name), scopes = coalesce(?5, scopes),
-expires_at_ms = coalesce(?6, expires_at_ms), changed_by = ?3
-WHERE id = ?1 AND user_id = ?2 AND active = 1 AND (expires_at_ms IS NULL OR expires_at_ms >= ?7)
-AND (name, ${compared('scopes')}, expires_at_ms)
-  IS NOT (coalesce(?4, name), ${compared('scopes', 'coalesce(?5, scopes)')}, coalesce(?6, expires_at_ms))
-AND (?6 IS NULL OR expires_at_ms IS NULL OR expires_at_ms >= ?6)
-AND NOT EXISTS (SELECT 1 FROM json_each(coalesce(?5, '[]')) w
-  WHERE w.value NOT IN (SELECT value FROM json_each(api_keys.scopes))) RETURNING key_hash`;
-
 // A rotation only changes what it has read: a late duplicate, or one that another preceded, does nothing.
 const ROTATED = 'rotations = rotations + 1, changed_by = ?7, expires_at_ms = coalesce(?8, expires_at_ms)';
 const ROTATABLE =
@@ -125,11 +115,6 @@ export function keyChanges(db: Database, ownerKeys: number): KeyChanges {
 
     update: (userId, keyId, { name, scopes }, origin) =>
       changeOwn(UPDATE, userId, keyId, origin, name ?? null, scopes ? scopesJson(scopes) : null),
-
-    narrow(userId, keyId, { name, scopes, expiresAtMs }, nowMs, origin) {
-      const given = [name ?? null, scopes ? scopesJson(scopes) : null, expiresAtMs ?? null];
-      return changeOwn(NARROW, userId, keyId, origin, ...given, nowMs);
-    },
 
     async revokeByHashes(keyHashes, nowMs, origin, fairnessKey) {
       const args = [JSON.stringify(keyHashes), nowMs, JSON.stringify(origin)];

@@ -2,7 +2,7 @@
 
 import { type ChangeMark, FEED_PAGE_MAX, type FeedPage, type FeedPosition, hasReached } from '../ground/change-feed.ts';
 import type { ListedKey, PresentedKey } from '../keys/record.ts';
-import { COUNTED_MAX, type Found, type KeyReads, type ListPlace } from '../keys/store.ts';
+import type { Found, KeyReads, ListPlace } from '../keys/store.ts';
 import type { CountsAsOf, KeyCounts } from '../uses/store.ts';
 import { COUNTS, countArgs, countsOf, OWNER_COUNTS } from './counts.ts';
 import {
@@ -87,12 +87,6 @@ WHERE ${AFTER} ${NEWEST_FIRST} LIMIT min(?5, CAST(?4 / ${LISTED_KEY_BYTES_MIN} A
 /** The position before the first row of a list: greater than any integer of a row, even beyond 2^53. */
 export const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_VALUE, row: Number.MAX_VALUE };
 
-const HASHES = 'SELECT id, key_hash FROM api_keys WHERE id IN (SELECT value FROM json_each(?1))';
-
-/** Selects the soonest expiries, from which the count for each time follows. */
-const EXPIRING = `SELECT expires_at_ms FROM api_keys WHERE active = 1 AND expires_at_ms IS NOT NULL
-AND expires_at_ms BETWEEN ? AND ? ORDER BY expires_at_ms LIMIT ${COUNTED_MAX}`;
-
 const BLOCKED = 'SELECT 1 FROM blocked_owners WHERE owner = ?';
 
 /** Creates the function that finds keys by hashes. A replica has no counts. */
@@ -172,16 +166,6 @@ export const keyReads = (
   },
 
   findByHashes: createFind(primary, replica, derived, rules),
-
-  async hashesOf(keyIds, withinMs) {
-    const rows = await primary.read({ sql: HASHES, args: [JSON.stringify(keyIds)] }, withinMs);
-    return new Map(rows.map(({ id, key_hash }) => [String(id), String(key_hash)]));
-  },
-
-  async countExpiring(nowMs, byMs) {
-    const soonest = await primary.read({ sql: EXPIRING, args: [nowMs, Math.max(...byMs)] });
-    return byMs.map((by) => soonest.filter(({ expires_at_ms: at }) => Number(at) <= by).length);
-  },
 
   async isBlocked(owner, withinMs) {
     return (await primary.read({ sql: BLOCKED, args: [owner], fairnessKey: owner }, withinMs)).length > 0;

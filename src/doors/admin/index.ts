@@ -1,7 +1,7 @@
 // What operators do with anybody's keys: the admin tools (src/keys/README.md, Tools for admins), which are loaded with
 // ADMIN_CLAIM, and what the commands do likewise. A door: the server works without it.
 
-import type { Database } from '../../store/database.ts';
+import type { StoreOf } from '../../store/database.ts';
 import { ownTools } from '../../tools/server-tools.ts';
 import { type AdminKeysOptions, createAdminKeys } from './keys.ts';
 import { adminListKeys } from './list-keys.ts';
@@ -17,13 +17,11 @@ export { whyUnknown } from './unused.ts';
 export { type Days, keptDays, type UsageQuery, type Used, usageOf } from './usage.ts';
 
 interface AdminOptions extends AdminKeysOptions {
-  readonly db: Database;
-  /** `store`: wraps a store to time its calls. */
-  readonly watch: { store<S extends object>(store: S): S };
+  readonly storeOf: StoreOf;
 }
 
 export function openAdmin(core: AdminOptions) {
-  const store = core.watch.store(createAdminStore(core.db));
+  const store = core.storeOf(createAdminStore);
   const admin = createAdminKeys(store, core);
   return {
     /** The tools by which they list, revoke and change keys. */

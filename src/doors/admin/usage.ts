@@ -2,8 +2,9 @@
 // in ranges, however many there are.
 
 import { DAY_S } from '../../ground/limits/rates.ts';
+import { MS_PER_DAY } from '../../ground/runtime.ts';
+import { DAY_COLUMNS, dayOfMonth, WHOLE } from '../../store/counts.ts';
 import { type Database, firstOf, type Row } from '../../store/database.ts';
-import { dayIn, firstDayOf, unitsBetween } from '../../store/months.ts';
 import { FIRST_ROW, type OnRange, rangesAfter } from './ranges.ts';
 
 /** UTC days since 1970, both included. */
@@ -22,6 +23,17 @@ export interface Used {
   readonly owner: string;
   readonly keyId: string | null;
   readonly units: number;
+}
+
+/** Selects the units of key `k` from one day to another, both included; NULL: it was never used. */
+function unitsBetween(from: number, to: number): string {
+  const [first, last] = [dayOfMonth(from), dayOfMonth(to)];
+  const some = (start: number, end?: number) => DAY_COLUMNS.slice(start, end).join(' + ');
+  const units =
+    first.month === last.month
+      ? some(first.date - 1, last.date)
+      : `CASE month WHEN ${first.month} THEN ${some(first.date - 1)} WHEN ${last.month} THEN ${some(0, last.date)} ELSE ${WHOLE} END`;
+  return `(SELECT sum(${units}) FROM key_months WHERE row = k.row AND month BETWEEN ${first.month} AND ${last.month})`;
 }
 
 const SUMS = {
@@ -67,6 +79,18 @@ function summed(used: readonly Used[]): Used[] {
   const units = new Map<string, number>();
   for (const one of used) units.set(one.owner, (units.get(one.owner) ?? 0) + one.units);
   return [...units].map(([owner, sum]) => ({ owner, keyId: null, units: sum }));
+}
+
+const FIRST_DATE = `CASE ${DAY_COLUMNS.map((column, at) => `WHEN ${column} > 0 THEN ${at + 1}`).join(' ')} END`;
+
+/** Selects the first day on which a holder has used anything, as `dayIn` reads it; NULL: there is none. */
+const firstDayOf = (row: string): string =>
+  `(SELECT min(month * 32 + ${FIRST_DATE}) FROM key_months WHERE row = ${row})`;
+
+/** Returns the day that `firstDayOf` has selected. */
+function dayIn(selected: number): number {
+  const month = Math.floor(selected / 32);
+  return Date.UTC(Math.floor(month / 12), month % 12, selected % 32) / MS_PER_DAY;
 }
 
 const FIRST = `SELECT min(applied_at_ms) / (${DAY_S} * 1000) AS first FROM schema_migrations`;

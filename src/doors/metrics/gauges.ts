@@ -4,7 +4,7 @@ import { outageIn } from '../../ground/result.ts';
 import { type Clock, MS_PER_DAY, withTimeout } from '../../ground/runtime.ts';
 import { SERVER_VERSION } from '../../ground/server-info.ts';
 import type { Feed } from '../../keys/feed.ts';
-import type { KeyStore } from '../../keys/store.ts';
+import type { Database, StoreOf } from '../../store/database.ts';
 import type { Sample } from './series.ts';
 
 const EXPIRING_DAYS = [1, 7, 30];
@@ -21,7 +21,7 @@ export interface ProcessUsage {
 }
 
 export interface GaugeOptions {
-  readonly store: KeyStore;
+  readonly storeOf: StoreOf;
   readonly feed: Feed;
   readonly config: { readonly revocationLagMaxMs: number };
   /** `writable`: returns false if the last write failed for lack of space or rights. */
@@ -35,8 +35,8 @@ export interface GaugeOptions {
 }
 
 export function createGauges(clock: Clock, options: GaugeOptions): () => Promise<readonly Sample[]> {
-  const { config, store, database, feed, sessions, spansDropped, measureProcess, certificateEndsAtMs } = options;
-  const expiring = createExpiring(store, clock);
+  const { config, storeOf, database, feed, sessions, spansDropped, measureProcess, certificateEndsAtMs } = options;
+  const expiring = createExpiring(storeOf(expiringStore), clock);
   const startedAtMs = clock.nowMs();
   return async () => {
     const { residentBytes, cpuSeconds } = measureProcess?.() ?? {};
@@ -58,11 +58,26 @@ export function createGauges(clock: Clock, options: GaugeOptions): () => Promise
   };
 }
 
+/** Every process reads so many rows a minute, and a larger figure would change no decision. */
+const COUNTED_MAX = 1000;
+
+/** Selects the soonest expiries, from which the count for each time follows. */
+const EXPIRING = `SELECT expires_at_ms FROM api_keys WHERE active = 1 AND expires_at_ms IS NOT NULL
+AND expires_at_ms BETWEEN ? AND ? ORDER BY expires_at_ms LIMIT ${COUNTED_MAX}`;
+
+const expiringStore = (db: Database) => ({
+  /** Returns how many usable keys expire by each of these times, in their order, each count capped at `COUNTED_MAX`. */
+  async countExpiring(nowMs: number, byMs: readonly number[]): Promise<readonly number[]> {
+    const soonest = await db.read({ sql: EXPIRING, args: [nowMs, Math.max(...byMs)] });
+    return byMs.map((by) => soonest.filter(({ expires_at_ms: at }) => Number(at) <= by).length);
+  },
+});
+
 /**
  * Creates a function that counts the keys that expire within each of EXPIRING_DAYS. It resolves with the last counts;
  * undefined before the first.
  */
-function createExpiring({ countExpiring }: KeyStore, clock: Clock) {
+function createExpiring({ countExpiring }: ReturnType<typeof expiringStore>, clock: Clock) {
   let last: readonly number[] | undefined;
   let asking: Promise<readonly number[] | undefined> | undefined;
   let askedAtMs = 0;

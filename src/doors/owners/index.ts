@@ -2,7 +2,7 @@
 // the list and removal of owners. By tools, which are loaded with ADMIN_CLAIM, and by commands. A door: the server works
 // without it, by its defaults, and a plan that is set stays in force.
 
-import type { Database } from '../../store/database.ts';
+import type { StoreOf } from '../../store/database.ts';
 import type { ToolFile } from '../../tools/folder/tool-file.ts';
 import { ownTools } from '../../tools/server-tools.ts';
 import { adminListOwners } from './list-owners.ts';
@@ -15,14 +15,12 @@ export { type OwnersPage, ownerNamed, pageOfOwners, removeOwner, updateOwner } f
 export { createOwnerStore } from './store.ts';
 
 interface OwnerToolsOptions extends OwnersOptions {
-  readonly db: Database;
-  /** `store`: wraps a store to time its calls. */
-  readonly watch: { store<S extends object>(store: S): S };
+  readonly storeOf: StoreOf;
 }
 
 /** Returns the tools by which admins list owners and set their plans. */
 export function ownerTools(core: OwnerToolsOptions): ToolFile {
-  const ownerStore = core.watch.store(createOwnerStore(core.db));
+  const ownerStore = core.storeOf(createOwnerStore);
   const owners = createOwners(ownerStore, core);
   return ownTools((deps) => [adminListOwners, adminUpdateOwner].map((tool) => tool(deps, owners)));
 }

@@ -4,10 +4,13 @@ import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { hasSameScopes } from '../../ground/text.ts';
-import type { Actor, OriginOf, PersonBudget } from '../../keys/actor.ts';
+import { type Actor, type Origin, type OriginOf, type PersonBudget, personOf } from '../../keys/actor.ts';
 import { type EditShownWith, type MadeEdit, type OwnKey, showEdit } from '../../keys/listing.ts';
 import { hasEnded, isIdShaped, type ListedKey } from '../../keys/record.ts';
-import type { KeyStore, OwnEdit } from '../../keys/store.ts';
+import type { KeyStore } from '../../keys/store.ts';
+import type { Database, StoreOf } from '../../store/database.ts';
+import { changeKey } from '../../store/key-changes.ts';
+import { compared, scopesJson } from '../../store/rows.ts';
 
 /** An edit as a person requests it. Fields left out stay. */
 export interface AskedEdit {
@@ -17,8 +20,16 @@ export interface AskedEdit {
   readonly expiresInDays?: number | undefined;
 }
 
+/** What it changes of the key. */
+interface OwnEdit {
+  readonly name?: string | undefined;
+  readonly scopes?: readonly string[] | undefined;
+  readonly expiresAtMs?: number | undefined;
+}
+
 export interface OwnEditsOptions extends EditShownWith {
   readonly store: KeyStore;
+  readonly storeOf: StoreOf;
   readonly originOf: OriginOf;
   /** Limits what could add events without end. */
   readonly creations: PersonBudget;
@@ -31,7 +42,8 @@ const NOT_FOUND = err({ code: 'key_not_found' } as const);
 
 /** Creates the function that edits the actor's key and returns its new state. It shares the budget of creations. */
 export function createOwnEdits(options: OwnEditsOptions) {
-  const { store, clock, originOf, creations } = options;
+  const { store, storeOf, clock, originOf, creations } = options;
+  const { narrow } = storeOf(createNarrow);
   return async (actor: Actor, keyId: string, asked: AskedEdit): Promise<Result<OwnKey, Problem>> => {
     if (!isIdShaped(keyId)) return NOT_FOUND; // it may be a key
     const taken = creations.take(actor);
@@ -52,7 +64,7 @@ export function createOwnEdits(options: OwnEditsOptions) {
     edit: OwnEdit,
   ): Promise<Result<MadeEdit, Problem> | 'overtaken'> {
     const nowMs = clock.nowMs();
-    const changed = await store.narrow(actor.userId, keyId, edit, nowMs, originOf('page', actor, actor.actor));
+    const changed = await narrow(actor, keyId, edit, nowMs, originOf('page', actor, actor.actor));
     const key = await store.findOwn(actor.userId, keyId);
     if (key === null) return NOT_FOUND;
     const refusal = changed === null ? refusalOf(key, edit, nowMs) : null;
@@ -60,6 +72,25 @@ export function createOwnEdits(options: OwnEditsOptions) {
     return changed !== null || isSo(key, edit) ? ok({ key, changed }) : 'overtaken';
   }
 }
+
+// The current row decides what may change, so scopes that an admin removes meanwhile stay removed.
+const NARROW = `UPDATE api_keys SET name = coalesce(?4, name), scopes = coalesce(?5, scopes),
+expires_at_ms = coalesce(?6, expires_at_ms), changed_by = ?3
+WHERE id = ?1 AND user_id = ?2 AND active = 1 AND (expires_at_ms IS NULL OR expires_at_ms >= ?7)
+AND (name, ${compared('scopes')}, expires_at_ms)
+  IS NOT (coalesce(?4, name), ${compared('scopes', 'coalesce(?5, scopes)')}, coalesce(?6, expires_at_ms))
+AND (?6 IS NULL OR expires_at_ms IS NULL OR expires_at_ms >= ?6)
+AND NOT EXISTS (SELECT 1 FROM json_each(coalesce(?5, '[]')) w
+  WHERE w.value NOT IN (SELECT value FROM json_each(api_keys.scopes))) RETURNING key_hash`;
+
+const createNarrow = (db: Database) => ({
+  /** Changes the given fields of an active key, without adding scopes or a later end. Null: refused, or no difference. */
+  narrow(actor: Actor, keyId: string, { name, scopes, expiresAtMs }: OwnEdit, nowMs: number, origin: Origin) {
+    const given = [name ?? null, scopes ? scopesJson(scopes) : null, expiresAtMs ?? null];
+    const args = [keyId, actor.userId, JSON.stringify(origin), ...given, nowMs];
+    return changeKey(db, { sql: NARROW, args, fairnessKey: personOf(actor) });
+  },
+});
 
 const editOf = ({ name, scopes, expiresInDays: days }: AskedEdit, nowMs: number): OwnEdit => ({
   name,

@@ -7,7 +7,7 @@ import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import { type Actor, actorFields, createPersonBudget } from '../../keys/actor.ts';
 import { isIdShaped } from '../../keys/record.ts';
-import type { Database } from '../../store/database.ts';
+import type { StoreOf } from '../../store/database.ts';
 import { createTrail, type KeyEvent } from '../../store/trail.ts';
 import type { Log } from '../../watch/log.ts';
 
@@ -41,9 +41,7 @@ interface Asking {
 type Whose = { readonly keyId: string } | { readonly owner: string };
 
 export interface HistoryOptions {
-  readonly db: Database;
-  /** `store`: wraps a store to time its calls. */
-  readonly watch: { store<S extends object>(store: S): S };
+  readonly storeOf: StoreOf;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -51,8 +49,8 @@ export interface HistoryOptions {
 const NOT_FOUND = err({ code: 'key_not_found' } as const);
 
 /** Creates the reader of events before a number, newest first, even of a deleted key while they are kept. */
-export function createHistory({ db, watch, clock, log }: HistoryOptions) {
-  const trail = watch.store(createTrail(db));
+export function createHistory({ storeOf, clock, log }: HistoryOptions) {
+  const trail = storeOf(createTrail);
   const histories = createPersonBudget([LIMITS.histories], clock, log);
 
   /** Returns the events of a key while it was this owner's (undefined: anybody's), and whose it was; null: no such key. */

@@ -5,6 +5,7 @@ import { createLruCache } from '../../ground/cache.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, outageIn, type Result } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
+import type { Database } from '../../store/database.ts';
 import type { Log } from '../../watch/log.ts';
 import type { Macs } from './marks.ts';
 import { INVALID, type ServiceCall, type ServicesOptions } from './service.ts';
@@ -71,12 +72,23 @@ function createDroppedLog(clock: Clock, log: Log) {
 /** Ids whose hashes are cached, some 4 MB. A miss costs a read. */
 const IDS_MAX = 20_000;
 
+const HASHES = 'SELECT id, key_hash FROM api_keys WHERE id IN (SELECT value FROM json_each(?1))';
+
+const hashesStore = (primary: Database) => ({
+  /** Returns the hashes of the secrets in force, by key id, of the keys that exist. */
+  async hashesOf(keyIds: readonly string[], withinMs: number): Promise<ReadonlyMap<string, string>> {
+    const rows = await primary.read({ sql: HASHES, args: [JSON.stringify(keyIds)] }, withinMs);
+    return new Map(rows.map(({ id, key_hash }) => [String(id), String(key_hash)]));
+  },
+});
+
 export type Reported = ReturnType<typeof createReported>;
 
 export function createReported(
   macs: () => Promise<Macs>,
-  { store, feed, verifier, usage, ageClock, log }: ServicesOptions,
+  { storeOf, feed, verifier, usage, ageClock, log }: ServicesOptions,
 ) {
+  const { hashesOf } = storeOf(hashesStore);
   /** The hash of one of a key's secrets, by the key's id. */
   const hashById = createLruCache<string>({ entries: IDS_MAX });
   const logDropped = createDroppedLog(ageClock, log);
@@ -90,7 +102,7 @@ export function createReported(
   async function countUnits(unitsById: ReadonlyMap<string, number>): Promise<number> {
     const unknown = [...unitsById.keys()].filter((keyId) => recall(keyId) === undefined);
     if (unknown.length > 0) {
-      const hashes = await store.hashesOf(unknown, feed.queryTimeoutMs);
+      const hashes = await hashesOf(unknown, feed.queryTimeoutMs);
       await verifier.readAll([...hashes.values()]);
       for (const [keyId, keyHash] of hashes) hashById.set(keyId, keyHash);
     }

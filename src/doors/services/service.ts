@@ -12,6 +12,7 @@ import type { Signing } from '../../ground/signed-text.ts';
 import type { Feed } from '../../keys/feed.ts';
 import type { KeyStore } from '../../keys/store.ts';
 import type { Verifier } from '../../keys/verify.ts';
+import type { StoreOf } from '../../store/database.ts';
 import type { Usage } from '../../uses/usage.ts';
 import type { Log, LogRepeated } from '../../watch/log.ts';
 import { type Body, formIn } from '../../web/body.ts';
@@ -42,6 +43,7 @@ export type ServiceCall = Call & ClientCall & KeyAuth;
 export interface ServicesOptions {
   readonly feed: Feed;
   readonly store: KeyStore;
+  readonly storeOf: StoreOf;
   readonly verifier: Verifier;
   readonly usage: Usage;
   /** Verifies the key of a service, and the one that it asks about. */
