@@ -15,10 +15,12 @@ import { createServerAddress } from './ground/server-address.ts';
 import { createOriginOf } from './keys/actor.ts';
 import { createAudience } from './keys/audience.ts';
 import { createKeyDomain, type RuleParts } from './keys/index.ts';
+import { createPlanOf } from './keys/plans.ts';
 import type { Rules, Verifier } from './keys/verify.ts';
 import { createRequestStates } from './mcp/client.ts';
 import type { StoreOf } from './store/database.ts';
 import { prepareDataFolder, prepareStore, type StoreOptions } from './store/open.ts';
+import { planStore } from './store/owner-settings.ts';
 import { keyRequestReader } from './tools/create-api-key.ts';
 import { createUserJwts } from './users/index.ts';
 import type { Log } from './watch/log.ts';
@@ -67,8 +69,8 @@ export async function prepareBase(config: Config, options: CoreOptions, { watch 
   const ageClock = countingSleep(clock);
   const address = createServerAddress({ ...config, publicUrl }, listening);
   const users = await createUserJwts(config, { address, clock: ageClock, sha256, log });
-  const { eventDays, usageDays, ownerKeys } = config;
-  const upkeep = { clock, log, eventDays, usageDays, ownerKeys, storePatience };
+  const { eventDays, usageDays } = config;
+  const upkeep = { clock, log, eventDays, usageDays, storePatience };
   const database = await prepareStore(config.database, { ...upkeep, ...beneath });
   const storeOf: StoreOf = (create) => watch.store(create(database.db));
   return {
@@ -80,7 +82,7 @@ export async function prepareBase(config: Config, options: CoreOptions, { watch 
     db: database.db,
     storeOf,
     store: watch.store(database),
-    planStore: watch.store(database.plans),
+    planStore: storeOf(planStore),
     derived: watch.store(database.derived),
     watch,
     clock,
@@ -132,6 +134,7 @@ export function createCore(base: Base, openRules?: (parts: Base & RuleParts) => 
     ...base,
     ...domain,
     domain,
+    keys: { ...domain.keys, planOf: createPlanOf({ ...base, usage }) },
     originOf,
     audience,
     /** Reads the secret that all processes on the database share for a use. */

@@ -111,7 +111,7 @@ test('the members of a test app, of its clock, and of what is done with keys: ev
   };
   await using app = await createPublicTestApp({ tools: [look] });
   const [folder, tests] = [TOOLS_README.section('The folder'), TOOLS_README.section('Tests')];
-  const own = ['order', 'mint', 'listChildren', 'usesToday']; // the server's
+  const own = ['order', 'mint', 'listChildren', 'usesToday', 'planOf']; // the server's
   expect(keys.filter((name) => !folder.includes(`\`${name}\``))).toEqual(own);
   const members = [...Object.keys(app), ...Object.keys(app.clock)];
   expect(members.filter((name) => !new RegExp(`\\b${name}\\b`).test(tests))).toEqual([]);

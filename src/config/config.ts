@@ -100,10 +100,8 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     rateLimit,
     /** The quota of keys without their own. Null: none. */
     keyQuota: values.KEY_QUOTA,
-    /** The limits of all keys of an owner together, each for owners without their own. */
-    ownerRateLimit: values.OWNER_RATE_LIMIT,
-    ownerQuota: values.OWNER_QUOTA,
-    ownerKeys: values.OWNER_KEYS,
+    /** What counts for all keys of an owner together, each for owners without their own. */
+    ownerDefaults: { rateLimit: values.OWNER_RATE_LIMIT, quota: values.OWNER_QUOTA, keysMax: values.OWNER_KEYS },
     /** Each person's limit, for tools that take a user token. */
     userRateLimit: { requests: values.USER_RATE_LIMIT.requests, windowMs: values.USER_RATE_LIMIT.windowS * 1000 },
     usageDays: values.USAGE_DAYS,

@@ -1,7 +1,14 @@
 // Defines every environment variable in one table: its parser, what its value must be, and its default. config.ts checks
 // combinations; README.md explains them to people.
 
-import { OWNER_KEYS_MAX, parseLimit, parseQuota, parseSharedLimit, REQUESTS_MAX } from '../ground/rate-limit.ts';
+import {
+  KEYS_MAX_DEFAULT,
+  OWNER_KEYS_MAX,
+  parseLimit,
+  parseQuota,
+  parseSharedLimit,
+  REQUESTS_MAX,
+} from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
 import { expected, isScope, KEY_PREFIX_PATTERN, REPLACEMENT, splitScopes } from '../ground/text.ts';
 import { anyOrigin, outlinedUrl, publicUrl, shownUrl, signInUrl, trustedUrl } from '../ground/urls.ts';
@@ -200,7 +207,7 @@ export const VARIABLES = {
   KEY_QUOTA: of('calls in a day or month, like 5000/day or 100000/month', parseQuota, null),
   OWNER_RATE_LIMIT: of('calls in a window of 10s or more, like 1000/1h', parseSharedLimit, null),
   OWNER_QUOTA: of('calls in a day or month, like 5000/day or 100000/month', parseQuota, null),
-  OWNER_KEYS: integer(0, OWNER_KEYS_MAX, 1000),
+  OWNER_KEYS: integer(0, OWNER_KEYS_MAX, KEYS_MAX_DEFAULT),
   // More than people and their agents call, and few enough for one core to serve several of them.
   USER_RATE_LIMIT: of('calls in a window, like 3000/1m, or 0', userLimit, { requests: 3000, windowS: 60 }),
   // At least two months, so that a bill for the month before can be made.

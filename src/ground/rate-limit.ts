@@ -53,7 +53,9 @@ export const REQUESTS_MAX = 1_000_000_000;
 export const WINDOW_S_MAX = 366 * 86_400;
 /** Shorter windows end before other processes hear of them, so each process counts them by itself. */
 export const SHARED_WINDOW_S_MIN = 10;
-/** The most keys that an owner may be given, in any state. */
+/** How many keys, in any state, an owner has at most by default. Bounds the list, its response, and storage. */
+export const KEYS_MAX_DEFAULT = 1000;
+/** The most that an owner may be given. */
 export const OWNER_KEYS_MAX = 10_000;
 
 /** The most that users may give a key; null: no bound. Operators have none. */

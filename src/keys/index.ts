@@ -11,14 +11,14 @@ import { Feed, type FeedOptions } from './feed.ts';
 import { createGranted, type KeyCeilings } from './grants.ts';
 import { createLists } from './listing.ts';
 import { createMinting } from './minting.ts';
-import { createPlanOf, type PlanStore } from './plans.ts';
+import type { OwnerDefaults, PlanOf } from './plans.ts';
 import type { DerivedKeys, KeyStore } from './store.ts';
 import { createReadKeys, createUnknownKeys } from './unknown-keys.ts';
 import { createVerifier, type Rules } from './verify.ts';
 
 export type KeyDomain = ReturnType<typeof createKeyDomain>;
 /** What an owner does with keys. Every change is logged. */
-export type Keys = KeyDomain['keys'];
+export type Keys = KeyDomain['keys'] & { readonly planOf: PlanOf };
 
 /** What rules need of the key domain. */
 export interface RuleParts {
@@ -29,7 +29,6 @@ export interface RuleParts {
 
 interface KeyDomainOptions extends UsageOptions, FeedOptions {
   readonly store: KeyStore;
-  readonly planStore: PlanStore;
   readonly derived: DerivedKeys;
   readonly sha256: Sha256;
   readonly originOf: OriginOf;
@@ -41,12 +40,11 @@ interface KeyDomainOptions extends UsageOptions, FeedOptions {
   readonly openRules?: ((parts: RuleParts) => Rules) | undefined;
   /** Memory for cached records of usable keys. */
   readonly keyCacheBytes: number;
-  /** How many keys an owner without his own maximum may have. */
-  readonly ownerKeys: number;
+  readonly ownerDefaults: OwnerDefaults;
 }
 
 export function createKeyDomain(options: KeyDomainOptions) {
-  const { store, planStore, clock, log, openRules } = options;
+  const { store, clock, log, openRules } = options;
   const usage = createUsage(options);
   const feed = new Feed(options);
   const lookupBudgets = createTokenBuckets(LIMITS.unknownKeys, clock);
@@ -58,7 +56,6 @@ export function createKeyDomain(options: KeyDomainOptions) {
     usage,
     readKeys,
     unknownKeys: createUnknownKeys(readKeys, true, lookupBudgets, clock, log),
-    planOf: createPlanOf({ planStore, usage, config: options }),
     findRule: rules?.findRule,
     granted: createGranted(options.ceilings, options.audience, log),
     failedChanges: createPersonBudget([LIMITS.failedChanges], clock, log),

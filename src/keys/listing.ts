@@ -10,7 +10,6 @@ import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, createPersonBudget, personOf } from './actor.ts';
 import type { Feed } from './feed.ts';
-import type { createPlanOf, ShownOwner } from './plans.ts';
 import { hasEnded, isIdShaped, type ListedKey, type Rotation, rotationAt } from './record.ts';
 import type { Changed, DerivedKeys, KeyStore, ListedChild, ListPlace } from './store.ts';
 
@@ -44,12 +43,10 @@ export type PlacedOwnKey = OwnKey & ListPlace;
 export interface OwnPage {
   readonly keys: readonly PlacedOwnKey[];
   readonly hasMore: boolean;
-  /** The owner's settings in force; null: none are set, neither for this owner nor for all. */
-  readonly plan: ShownOwner | null;
 }
 
-/** Begins a page beside the plan; then returns of each key whether it fits on it, too. */
-export type BeginPage = (plan: ShownOwner | null) => (key: PlacedOwnKey) => boolean;
+/** Begins a page; then returns of each key whether it fits on it, too. */
+export type BeginPage = () => Promise<(key: PlacedOwnKey) => boolean>;
 
 /** What lists need beside the records. */
 export interface ShownWith {
@@ -109,7 +106,6 @@ export async function showEdit(
 }
 
 export interface ListOwnOptions extends ShownWith {
-  readonly planOf: ReturnType<typeof createPlanOf>;
   readonly store: KeyStore;
   readonly clock: Clock;
   readonly log: Log;
@@ -117,7 +113,7 @@ export interface ListOwnOptions extends ShownWith {
 
 /** Creates the lists of an owner's keys and of a key's children. Persons take turns (a fair semaphore). */
 export function createLists(options: ListOwnOptions) {
-  const { store, derived, planOf, clock, log } = options;
+  const { store, derived, clock, log } = options;
   const lists = createPersonBudget([LIMITS.lists], clock, log);
   const reading = createFairSemaphore(LIMITS.listsAtOnce, LISTS_WAITING, clock);
 
@@ -151,27 +147,26 @@ export function createLists(options: ListOwnOptions) {
 
   return {
     /**
-     * Lists the actor's keys after a position (null: from the newest), as many as fit on the page that `begin` begins:
-     * by default, all that were read.
+     * Lists the actor's keys after a position (null: from the newest), as many as fit on the page that `begin` begins
+     * meanwhile: by default, all that were read.
      */
     list: (
       actor: Actor,
       after: ListPlace | null,
-      begin: BeginPage = () => () => true,
+      begin: BeginPage = async () => () => true,
     ): Promise<Result<OwnPage, Problem>> =>
       inTurn(actor, async () => {
         const slices = slicesAfter(actor.userId, after);
-        const [first, plan] = await Promise.all([slices.next(), planOf(actor.userId)]);
-        const fits = begin(plan);
+        const [first, fits] = await Promise.all([slices.next(), begin()]);
         const keys: PlacedOwnKey[] = [];
         let slice = first;
         for (; !slice.done; slice = await slices.next()) {
           for (const key of slice.value) {
-            if (!fits(key)) return { keys, hasMore: true, plan };
+            if (!fits(key)) return { keys, hasMore: true };
             keys.push(key);
           }
         }
-        return { keys, hasMore: slice.value, plan };
+        return { keys, hasMore: slice.value };
       }),
     /** Lists the living children of the actor's key after a position; none if the key is another owner's. */
     listChildren: (

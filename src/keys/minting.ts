@@ -24,7 +24,12 @@ export type ReadKeyRequest = (fields: unknown) => Result<DecidedKey, Problem>;
 
 export type Minting = ReturnType<typeof createMinting>;
 
-export function createMinting(options: RotateOptions) {
+interface MintingOptions extends RotateOptions {
+  /** The most keys of owners without a number of their own. */
+  readonly ownerDefaults: { readonly keysMax: number };
+}
+
+export function createMinting(options: MintingOptions) {
   const { store, clock, random, sha256, log, originOf, granted, keyPrefix, production, creations } = options;
   function grantAndCharge(actor: Actor, request: NewKey): Result<Grant, Problem> {
     const possible = checked(request);
@@ -59,7 +64,8 @@ export function createMinting(options: RotateOptions) {
       const grant = grantAndCharge(actor, request);
       if (!grant.ok) return grant;
       const { record, key } = newKey(actor.userId, request.name, grant.value, metadata);
-      const inserted = await store.insert(record, originOf('tool', actor, actor.actor));
+      const origin = originOf('tool', actor, actor.actor);
+      const inserted = await store.insert(record, options.ownerDefaults.keysMax, origin);
       if (inserted === 'limit_reached') return err({ code: 'key_limit_reached' });
       logCreated(log, record, actor);
       return ok({ record, key });

@@ -2,7 +2,7 @@
 // how much of it is used.
 
 import type { Metadata } from '../ground/metadata.ts';
-import type { Quota, RateLimit } from '../ground/rate-limit.ts';
+import { KEYS_MAX_DEFAULT, type Quota, type RateLimit } from '../ground/rate-limit.ts';
 import type { ShownQuota, Uses } from '../uses/shown-uses.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { OwnerSettings } from './record.ts';
@@ -17,26 +17,16 @@ export interface StoredOwner {
 }
 
 interface FindOwner {
-  /** Whether to return only an owner with settings. */
-  readonly isSet?: boolean;
+  /** Whether to return only an owner with a limit, a quota or a number of keys of his own. */
+  readonly isLimited?: boolean;
   /** How many keys are counted; by default all. */
-  readonly keysMax?: number;
+  readonly counted?: number;
 }
 
 export interface PlanStore {
   /** Returns an owner by the exact name, even an unknown one. */
   findOwner(owner: string, options?: FindOwner): Promise<StoredOwner | null>;
 }
-
-/** What applies to owners without settings. */
-interface OwnerDefaults {
-  readonly ownerRateLimit: RateLimit | null;
-  readonly ownerQuota: Quota | null;
-  readonly ownerKeys: number;
-}
-
-/** The default maximum of keys of an owner, in any state. Bounds the list, its response, and storage. */
-export const KEYS_MAX_DEFAULT = 1000;
 
 /** Owners do not see how many keys they have; whether few or many, decides how their uses are read. */
 const COUNTED_KEYS = 500;
@@ -57,19 +47,19 @@ export interface ShownOwner {
 /** Adds to owners what is in force and what was used, with one statement. */
 export async function shownOwners(
   owners: readonly StoredOwner[],
-  { config: { ownerRateLimit, ownerQuota, ownerKeys }, usage }: ShownPlans,
+  { config: { ownerDefaults }, usage }: ShownPlans,
 ): Promise<readonly ShownOwner[]> {
   if (owners.length === 0) return [];
   const usedBy = await usage.usesOfOwners(owners);
   return owners.map(({ owner, blocked, keys, settings }) => {
     const { uses, leftOf } = usedBy(owner);
-    const quota = settings?.quota ?? ownerQuota;
+    const quota = settings?.quota ?? ownerDefaults.quota;
     return {
       owner,
       blocked,
-      rateLimit: settings?.rateLimit ?? ownerRateLimit,
+      rateLimit: settings?.rateLimit ?? ownerDefaults.rateLimit,
       quota: quota && leftOf(quota),
-      keysMax: settings?.keysMax ?? ownerKeys,
+      keysMax: settings?.keysMax ?? ownerDefaults.keysMax,
       metadata: settings?.metadata ?? null,
       keys,
       uses,
@@ -77,9 +67,15 @@ export async function shownOwners(
   });
 }
 
+/** What counts for owners without settings. */
+export interface OwnerDefaults {
+  readonly rateLimit: RateLimit | null;
+  readonly quota: Quota | null;
+  readonly keysMax: number;
+}
+
 export interface ShownPlans {
-  /** What owners have without a plan of their own. */
-  readonly config: OwnerDefaults;
+  readonly config: { readonly ownerDefaults: OwnerDefaults };
   readonly usage: Pick<Usage, 'usesOfOwners'>;
 }
 
@@ -87,16 +83,15 @@ export interface PlansOptions extends ShownPlans {
   readonly planStore: PlanStore;
 }
 
+export type PlanOf = ReturnType<typeof createPlanOf>;
+
 /** Returns the reader of an owner's plan for the owner; null: nothing is set, neither for this owner nor for all. */
 export function createPlanOf(options: PlansOptions) {
-  const { ownerRateLimit, ownerQuota, ownerKeys } = options.config;
-  const isLimited = ownerRateLimit !== null || ownerQuota !== null || ownerKeys !== KEYS_MAX_DEFAULT;
+  const { rateLimit, quota, keysMax } = options.config.ownerDefaults;
+  const areAll = rateLimit !== null || quota !== null || keysMax !== KEYS_MAX_DEFAULT;
   return async (owner: string): Promise<ShownOwner | null> => {
-    const stored = await options.planStore.findOwner(owner, { isSet: !isLimited, keysMax: COUNTED_KEYS });
-    if (stored === null) return null;
-    const { rateLimit = null, quota = null, keysMax = null } = stored.settings ?? {};
-    if (!isLimited && rateLimit === null && quota === null && keysMax === null) return null;
-    const [shown = null] = await shownOwners([stored], options);
+    const stored = await options.planStore.findOwner(owner, { isLimited: !areAll, counted: COUNTED_KEYS });
+    const [shown = null] = await shownOwners(stored === null ? [] : [stored], options);
     return shown;
   };
 }

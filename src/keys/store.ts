@@ -75,8 +75,10 @@ export interface KeyReads {
 }
 
 export interface KeyChanges {
-  /** Adds the record unless its owner is at his maximum; the inserting statement itself decides. */
-  insert(record: ApiKeyRecord, origin: Origin): Promise<'created' | 'limit_reached'>;
+  /**
+   * Adds the record unless its owner is at his own maximum, or else at this one; the inserting statement itself decides.
+   */
+  insert(record: ApiKeyRecord, keysMax: number, origin: Origin): Promise<'created' | 'limit_reached'>;
   /** Deactivates the owner's key. Null: no such key, or already inactive. */
   deactivate(userId: string, keyId: string, origin: Origin): Promise<Changed | null>;
   /** Deletes the owner's key. Null: no such key of this owner. */

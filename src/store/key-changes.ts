@@ -33,10 +33,10 @@ export function insertArg(column: string): string {
   return `?${COLUMNS.indexOf(column) + 1}`;
 }
 
-export const insertArgs = (record: ApiKeyRecord, ownerKeys: number, origin: Origin) => [
+export const insertArgs = (record: ApiKeyRecord, keysMax: number, origin: Origin) => [
   ...columnsOf(record).values,
   JSON.stringify(origin),
-  ownerKeys,
+  keysMax,
 ];
 
 const DEACTIVATE = `UPDATE api_keys SET active = 0, changed_by = ?3
@@ -90,7 +90,7 @@ export async function hasChanged(db: Database, write: Statement, left: Statement
   return rows.length > 0 || changed > 0 || (await db.read(left)).length > 0;
 }
 
-export function keyChanges(db: Database, ownerKeys: number): KeyChanges {
+export function keyChanges(db: Database): KeyChanges {
   /** Changes a key of an owner. `given`: the arguments from ?4 on. */
   const changeOwn = (sql: string, userId: string, keyId: string, origin: Origin, ...given: readonly Value[]) =>
     changeKey(db, {
@@ -100,11 +100,11 @@ export function keyChanges(db: Database, ownerKeys: number): KeyChanges {
     });
 
   return {
-    async insert(record, origin) {
+    async insert(record, keysMax, origin) {
       const { id, userId, keyHash } = record;
       const isThere = await hasChanged(
         db,
-        { sql: INSERT, args: insertArgs(record, ownerKeys, origin), fairnessKey: fairnessKeyOf(userId, origin) },
+        { sql: INSERT, args: insertArgs(record, keysMax, origin), fairnessKey: fairnessKeyOf(userId, origin) },
         { sql: 'SELECT 1 FROM api_keys WHERE id = ? AND key_hash = ?', args: [id, keyHash], fairnessKey: userId },
       );
       return isThere ? 'created' : 'limit_reached';

@@ -8,7 +8,6 @@ import { makeOwn } from '../ground/private-files.ts';
 import { outageIn, StoreOutage } from '../ground/result.ts';
 import type { Cancel, Clock } from '../ground/runtime.ts';
 import { expected, reasonOf } from '../ground/text.ts';
-import { KEYS_MAX_DEFAULT } from '../keys/plans.ts';
 import { type DerivedKeys, type KeyStore, NO_DERIVED_KEYS } from '../keys/store.ts';
 import type { Log } from '../watch/log.ts';
 import { createOutageLog } from '../watch/outage.ts';
@@ -16,7 +15,6 @@ import { countsStore } from './counts.ts';
 import { type Database, type DatabaseConfig, firstOf, nowMsOf } from './database.ts';
 import { keyChanges } from './key-changes.ts';
 import { type DerivedLookup, keyReads, type RuleLookup } from './key-reads.ts';
-import { planStore } from './owner-settings.ts';
 import type { RemoteOptions } from './remote/open.ts';
 import { WRITE_PROBE } from './schema.ts';
 import { createUpkeep, type Upkeep, type UpkeepOptions } from './upkeep.ts';
@@ -54,8 +52,6 @@ export interface DerivedStore {
 }
 
 export interface StoreOptions extends UpkeepOptions, RemoteOptions {
-  /** How many keys an owner without his own maximum may have; by default KEYS_MAX_DEFAULT. */
-  readonly ownerKeys?: number;
   /** Keys that are derived from others, and kept in a table of their own; by default there are none. */
   readonly derived?: DerivedStore | undefined;
   /** Rules by which keys are found, too; by default there are none. */
@@ -75,10 +71,9 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
   const { db: unwatched, usesPerWrite, replica, open, close } = await openingOf(config, options);
   const writes = watchWrites(unwatched, options);
   const { db } = writes;
-  const { ownerKeys = KEYS_MAX_DEFAULT } = options;
   const keyStore: KeyStore = {
     ...keyReads(db, replica, options.derived?.lookup, options.rules),
-    ...keyChanges(db, ownerKeys),
+    ...keyChanges(db),
     ...countsStore(db, usesPerWrite),
   };
   let upkeep: Upkeep | undefined;
@@ -93,7 +88,6 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
   return {
     ...keyStore,
     derived: options.derived?.create(db) ?? NO_DERIVED_KEYS,
-    plans: planStore(db),
     db,
     mode: replica === null ? config.mode : 'replica',
     replicaState: replica?.state,

@@ -33,14 +33,15 @@ export const storedOwnerOf = (row: Row, keys: number): StoredOwner => ({
 
 // The limit is written in: SQLite compiles a statement with a bound one at each execution.
 const find = (
-  keysMax: number,
+  counted: number,
 ) => `SELECT n.owner, ${OWNER_SETTINGS}, EXISTS (SELECT 1 FROM blocked_owners b WHERE b.owner = n.owner) AS blocked,
-(SELECT count(*) FROM (SELECT 1 FROM api_keys WHERE user_id = n.owner LIMIT ${keysMax})) AS keys
-FROM (SELECT ?1 AS owner) n LEFT JOIN owners o ON o.owner = n.owner WHERE ?2 = 0 OR o.owner IS NOT NULL`;
+(SELECT count(*) FROM (SELECT 1 FROM api_keys WHERE user_id = n.owner LIMIT ${counted})) AS keys
+FROM (SELECT ?1 AS owner) n LEFT JOIN owners o ON o.owner = n.owner 
+WHERE ?2 = 0 OR coalesce(o.limit_requests, o.quota_requests, o.keys_max) IS NOT NULL`;
 
 export const planStore = (db: Database): PlanStore => ({
-  async findOwner(owner, { isSet = false, keysMax = -1 } = {}) {
-    const [row] = await db.read({ sql: find(keysMax), args: [owner, Number(isSet)], fairnessKey: owner });
+  async findOwner(owner, { isLimited = false, counted = -1 } = {}) {
+    const [row] = await db.read({ sql: find(counted), args: [owner, Number(isLimited)], fairnessKey: owner });
     return row === undefined ? null : storedOwnerOf(row, Number(row.keys));
   },
 });

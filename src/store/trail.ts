@@ -143,7 +143,7 @@ export function createTrail({ read }: Database) {
   return {
     /** Returns the oldest matching events, oldest first. Events of an owner are found by scanning the whole range. */
     oldest: (query: EventQuery) => eventsIn(query, 'ASC'),
-    /** Returns the newest matching events, newest first. Finds those of an owner likewise. */
+    /** Returns the newest matching events, newest first, found likewise. */
     newest: (query: EventQuery) => eventsIn(query, 'DESC'),
     /** Returns an owner's events that are about no key before a number, newest first. */
     async newestOfOwner(owner: string, beforeSeq: number, limit: number): Promise<readonly KeyEvent[]> {

@@ -58,7 +58,9 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
       }
       let owner: Owner = {};
       const shown: Item[] = [];
-      const listed = await keys.list(actorOf(call), after, (plan) => {
+      const actor = actorOf(call);
+      const listed = await keys.list(actor, after, async () => {
+        const plan = await keys.planOf(actor.userId);
         owner = plan === null ? {} : { owner: writtenPlan(plan) };
         const fits = createFit(JSON.stringify(owner).length);
         return (key) => {

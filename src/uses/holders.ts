@@ -8,7 +8,7 @@ import type { Clock } from '../ground/runtime.ts';
 import { Holder, type Plan, planOf } from './holder.ts';
 import type { CountsAsOf, DefaultCounts, KeyCounts } from './store.ts';
 
-/** A key's or owner's own limits; null: the server's. */
+/** A key's or owner's own limits; null: the server's, which are null if there are none. */
 interface OwnLimits {
   readonly rateLimit: RateLimit | null;
   readonly quota: Quota | null;
@@ -46,9 +46,8 @@ export interface HoldersOptions {
   /** The limit of keys without their own. */
   readonly rateLimit: ConfiguredLimit;
   readonly keyQuota: Quota | null;
-  /** The limit on all keys together of an owner without his own; null: no limit. */
-  readonly ownerRateLimit: RateLimit | null;
-  readonly ownerQuota: Quota | null;
+  /** Those on all keys together of an owner without his own. */
+  readonly ownerDefaults: OwnLimits;
   readonly clock: Clock;
 }
 
@@ -79,11 +78,11 @@ export class Holders {
   /** Whether counts were forgotten for lack of memory: then only the primary knows those of unknown keys. */
   hasForgotten = false;
 
-  constructor({ rateLimit, keyQuota, ownerRateLimit, ownerQuota, clock }: HoldersOptions) {
+  constructor({ rateLimit, keyQuota, ownerDefaults, clock }: HoldersOptions) {
     this.#clock = clock;
     this.#calendar = createCalendar(clock);
     this.#serverPlan = planOf(limitFrom(rateLimit), keyQuota);
-    this.#ownersPlan = planOf(ownerRateLimit, ownerQuota);
+    this.#ownersPlan = planOf(ownerDefaults.rateLimit, ownerDefaults.quota);
   }
 
   /** Keeps a holder, and its owner's, until as many calls of `drop`. Returns the one to use from now on. */

@@ -49,7 +49,7 @@ describe('a first use that is noted after', () => {
     const { store, close } = await openEmbedded(path);
     const db = openDatabase(`file:${path}`);
     const made = record({ id: 'id', keyHash: 'a', createdAtMs: 0 });
-    await store.insert(made, origin);
+    await store.insert(made, 1000, origin);
     expect(await store.rotate(made, next('b', HOUR_MS), NOW_MS, origin)).toBe(true);
     const { record: key } = (await store.findByHashes(['b'], { atLeast: null, withinMs: 1000, asOf: AS_OF }))('b');
     if (key === null) throw new Error('the next secret is not found');

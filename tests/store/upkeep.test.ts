@@ -205,7 +205,7 @@ SELECT 1, column1, unixepoch() / column1, 1 FROM (VALUES (60), (172800))`,
 test('a process whose clock is years ahead removes nothing that is young, of whatever kind', async () => {
   const path = join(temporaryFolder(), 'keys.db');
   const { db, store, close } = await openEmbedded(path);
-  await store.insert(record({ id: 'id' }), { how: 'command', actor: null, requestId: null, address: null });
+  await store.insert(record({ id: 'id' }), 1000, { how: 'command', actor: null, requestId: null, address: null });
   for (const sql of Object.values(YOUNG)) await db.write({ sql });
   const counted = async () => {
     const counts: Record<string, number> = {};

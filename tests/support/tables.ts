@@ -10,7 +10,7 @@ export { NAMES as VARIABLES } from '../../src/config/env.ts';
 export { METRICS } from '../../src/doors/metrics/series.ts';
 export { LIMITS, type Limit } from '../../src/ground/limits/index.ts';
 export { problemText, publicPart, type ServerCode } from '../../src/ground/problem.ts';
-export { KEYS_MAX_DEFAULT } from '../../src/keys/plans.ts';
+export { KEYS_MAX_DEFAULT } from '../../src/ground/rate-limit.ts';
 export { TABLES } from '../../src/store/tables.ts';
 export { EVENT_KINDS } from '../../src/store/trail.ts';
 export { SUBJECT_CHARS_MAX } from '../../src/users/identity.ts';

@@ -22,7 +22,7 @@ const READ_MS_MAX = 1000;
 
 export type { Quota, Store };
 
-export const NO_OWNER_LIMITS = { ownerRateLimit: null, ownerQuota: null };
+export const NO_OWNER_LIMITS = { ownerDefaults: { rateLimit: null, quota: null } };
 
 /** A store that prunes nothing by itself: these tests are at other times than the database. */
 export const openStill = (config: DatabaseConfig): Promise<Store> =>
@@ -48,7 +48,7 @@ export async function insertCounted(
     createdAtMs: inserted,
     ...limits,
   });
-  await store.insert(made, { how: 'command', actor: null, requestId: null, address: null });
+  await store.insert(made, 1000, { how: 'command', actor: null, requestId: null, address: null });
   return made;
 }
 

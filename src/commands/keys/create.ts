@@ -56,7 +56,6 @@ export const verb = command({
       const domain = createKeyDomain({
         ...config,
         store,
-        planStore: store.plans,
         derived: store.derived,
         clock: systemClock,
         random: systemRandom,

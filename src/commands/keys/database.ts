@@ -67,7 +67,6 @@ export async function withStore<T>(
     log,
     eventDays: config.eventDays,
     usageDays: config.usageDays,
-    ownerKeys: config.ownerKeys,
     derived: childrenStore,
   }).catch((error) => {
     throw new CommandError(reasonOf(error));

@@ -103,8 +103,8 @@ async function importFile(file: string, io: Io): Promise<void> {
   const counts: Record<Imported, number> = { added: 0, known: 0, 'now foreign': 0, 'id taken': 0, 'no place': 0 };
   const left = { 'id taken': [] as number[], 'no place': [] as number[] };
   let [read, foreign] = [0, 0];
-  await withStore(io, async ({ db }, { ownerKeys }) => {
-    const admin = createAdminStore(db, ownerKeys);
+  await withStore(io, async ({ db }, { ownerDefaults }) => {
+    const admin = createAdminStore(db, ownerDefaults.keysMax);
     const progress = io.progressOf(total, 'read');
     for await (const batch of batchesOf(file, nowMs)) {
       const outcomes = await admin.importBatch(

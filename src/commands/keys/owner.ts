@@ -3,6 +3,7 @@
 import { createOwnerStore, ownerNamed, removeOwner, updateOwner, writtenOwner } from '../../doors/owners/index.ts';
 import { OWNER_KEYS_MAX, parseSharedLimit, SHARED_WINDOW_S_MIN } from '../../ground/rate-limit.ts';
 import type { Store } from '../../store/open.ts';
+import { planStore } from '../../store/owner-settings.ts';
 import { command } from '../command.ts';
 import { type Io, UsageError } from '../io.ts';
 import { META, metadataOf } from '../metadata.ts';
@@ -51,10 +52,10 @@ export const verb = command({
   },
 });
 
-async function remove({ db, plans }: Store, owner: string, yes: boolean, io: Io): Promise<void> {
+async function remove({ db }: Store, owner: string, yes: boolean, io: Io): Promise<void> {
   const owners = createOwnerStore(db);
   if (!(await owners.isKept(owner))) return io.say(`there is nothing of ${JSON.stringify(owner)} to delete`);
-  const keys = (await plans.findOwner(owner))?.keys ?? 0;
+  const keys = (await planStore(db).findOwner(owner))?.keys ?? 0;
   await io.confirm(
     `Delete ${JSON.stringify(owner)} with ${keys} ${keys === 1 ? 'key' : 'keys'}, settings, counts and events? Then keys usage knows nothing of this owner any more.`,
     yes,

@@ -4,6 +4,7 @@ import type { Config } from '../../config/config.ts';
 import type { writtenOwner } from '../../doors/owners/index.ts';
 import { systemClock } from '../../ground/runtime.ts';
 import type { Store } from '../../store/open.ts';
+import { planStore } from '../../store/owner-settings.ts';
 import { createShownUses, NOTHING_KNOWN } from '../../uses/shown-uses.ts';
 import type { Io } from '../io.ts';
 
@@ -11,7 +12,7 @@ type WrittenOwner = ReturnType<typeof writtenOwner>;
 
 /** Returns what reading owners like `admin_list_owners` needs; their uses are those written so far. */
 export const ownersIn = (store: Store, config: Config) => ({
-  planStore: store.plans,
+  planStore: planStore(store.db),
   config,
   usage: createShownUses(store, systemClock, NOTHING_KNOWN),
 });

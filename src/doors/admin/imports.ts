@@ -27,7 +27,7 @@ const THERE = `SELECT r.key AS at, k.key_hash = r.value ->> 0 AND k.id = r.value
 FROM json_each(?) r JOIN api_keys k ON k.row = ${rowBy('r.value ->> 0')}`;
 const IDS_THERE = 'SELECT r.key AS at FROM json_each(?) r JOIN api_keys k ON k.id = r.value ->> 1';
 
-export function createImports(db: Database, ownerKeys: number) {
+export function createImports(db: Database, keysMax: number) {
   async function found(sql: string, pairs: string) {
     return new Map((await db.read({ sql, args: [pairs] })).map((row) => [Number(row.at), row]));
   }
@@ -39,7 +39,7 @@ export function createImports(db: Database, ownerKeys: number) {
       const newestChange = firstOf(await db.read(NEWEST_CHANGE)).seq ?? 0;
       const before = await found(THERE, pairs);
       const given = (record: ApiKeyRecord): Statement[] => [
-        { sql: IMPORT, args: [...insertArgs(record, ownerKeys, origin), newestChange] },
+        { sql: IMPORT, args: [...insertArgs(record, keysMax, origin), newestChange] },
         ...(record.foreignHash === null ? [] : [{ sql: SET_FOREIGN, args: [record.foreignHash] }]),
       ];
       await db.writeAll(records.flatMap(given));

@@ -2,9 +2,8 @@
 // ranges and batches.
 
 import type { Metadata } from '../../ground/metadata.ts';
-import type { Quota, RateLimit } from '../../ground/rate-limit.ts';
+import { KEYS_MAX_DEFAULT, type Quota, type RateLimit } from '../../ground/rate-limit.ts';
 import type { Origin } from '../../keys/actor.ts';
-import { KEYS_MAX_DEFAULT } from '../../keys/plans.ts';
 import type { ListedKey } from '../../keys/record.ts';
 import { type Database, firstOf, nowMsOf, type Row, type Statement } from '../../store/database.ts';
 import { changeKey } from '../../store/key-changes.ts';
@@ -85,10 +84,10 @@ const isIndexed = ({ owner, ids }: KeyFilter): boolean => owner !== undefined ||
 const isSparse = (filter: KeyFilter): boolean =>
   !isIndexed(filter) && Object.values(filter).some((part) => part !== undefined);
 
-export const createAdminStore = (db: Database, ownerKeys = KEYS_MAX_DEFAULT) => ({
+export const createAdminStore = (db: Database, keysMax = KEYS_MAX_DEFAULT) => ({
   ...createReads(db),
   ...createChanges(db),
-  ...createImports(db, ownerKeys),
+  ...createImports(db, keysMax),
 });
 
 function createReads(db: Database) {

@@ -54,8 +54,8 @@ export interface SignInOptions {
 
 export function openSignIn(core: SignInOptions) {
   const { config, db, lookupBudgets, sha256, log } = core;
-  const { connect, device, ownerKeys } = config;
-  const store = createCodeStore(db, ownerKeys);
+  const { connect, device, ownerDefaults } = config;
+  const store = createCodeStore(db, ownerDefaults.keysMax);
   const asked: Asked = { ...core, store, findCode: createFindCode(store, sha256, lookupBudgets, log) };
   const connected = connect && openConnect(asked, connect);
   const routes: DoorRoutes = {

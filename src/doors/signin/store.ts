@@ -89,7 +89,7 @@ const HAS_DECIDED = 'SELECT 1 FROM codes WHERE user_code_hash = ?1 AND decision 
 export type CodeStore = ReturnType<typeof createCodeStore>;
 
 /** Creates the store of codes, by their SHA-256. */
-export function createCodeStore(db: Database, ownerKeys: number) {
+export function createCodeStore(db: Database, keysMax: number) {
   /** Finds an open request by the hash of the person's code. */
   async function findAsked(hash: string, nowMs: number, fairnessKey: string) {
     const [row] = await db.read({ sql: FIND_ASKED, args: [hash, nowMs], fairnessKey });
@@ -101,7 +101,7 @@ export function createCodeStore(db: Database, ownerKeys: number) {
     put: ({ hash, content, endsAtMs, newKeyOf, fairnessKey }: NewCode): Promise<boolean> =>
       hasChanged(
         db,
-        { sql: PUT, args: [hash, endsAtMs, content, newKeyOf, ownerKeys], fairnessKey },
+        { sql: PUT, args: [hash, endsAtMs, content, newKeyOf, keysMax], fairnessKey },
         { sql: HAS_PUT, args: [hash], fairnessKey },
       ),
 
@@ -132,7 +132,7 @@ export function createCodeStore(db: Database, ownerKeys: number) {
       const fairnessKey = record.userId;
       const fingerprint = fingerprintOf(record.keyHash);
       await db.writeAll([
-        { sql: MAKE, args: [...insertArgs(record, ownerKeys, made), hash], fairnessKey },
+        { sql: MAKE, args: [...insertArgs(record, keysMax, made), hash], fairnessKey },
         { sql: TAKE, args: [hash, attempt, record.id, fingerprint, handed && JSON.stringify(handed)], fairnessKey },
       ]);
       return (await db.read({ sql: HAS_TAKEN, args: [hash, attempt], fairnessKey })).length > 0;
@@ -145,7 +145,7 @@ export function createCodeStore(db: Database, ownerKeys: number) {
     async decide({ hash, decision, newKeyOf, fairnessKey }: Decided, nowMs: number) {
       const decided = await hasChanged(
         db,
-        { sql: DECIDE, args: [hash, nowMs, decision, newKeyOf, ownerKeys], fairnessKey },
+        { sql: DECIDE, args: [hash, nowMs, decision, newKeyOf, keysMax], fairnessKey },
         { sql: HAS_DECIDED, args: [hash, decision], fairnessKey },
       );
       if (decided) return 'decided';
