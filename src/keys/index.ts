@@ -1,4 +1,4 @@
-// Assembles the key domain over a store: what owners and admins do with keys, verification, and the change feed.
+// Assembles the key domain over a store: what owners do with keys, verification, and the change feed.
 
 import { LIMITS } from '../ground/limits/index.ts';
 import { createTokenBuckets, type TokenBuckets } from '../ground/limits/rates.ts';

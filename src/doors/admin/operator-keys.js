@@ -7,6 +7,8 @@ import { countWords, inWords, pill } from '../../pages/widgets/parts.js';
 import { given } from './given.js';
 import { dataWords, keyEdit, keyWords, metadataOf, saveUnchanged } from './plan.js';
 
+const CALLS = { revoke: (id) => ['admin_revoke_keys', { keyIds: [id] }] };
+
 const withData = (key) => ({ ...key, metadata: metadataOf(key.item) });
 
 /**
@@ -17,6 +19,7 @@ export function operatorKeys({ args, title, open, ...options }) {
   return keysList({
     callTool: given.callTool,
     source: { tool: 'admin_list_keys', args },
+    calls: CALLS,
     title,
     none: 'No keys',
     hints: null,
@@ -32,7 +35,7 @@ function operatorPanels(list, open) {
     save,
     family: {
       read: (id, cursor) => given.callTool('admin_list_keys', { childrenOf: id, cursor }),
-      end: (id) => given.callTool('admin_revoke_keys', { keyIds: [id] }),
+      end: (id) => given.callTool(...CALLS.revoke(id)),
     },
     edits: { change: { ...keyEdit, view: (key, form) => keyEdit.view(withData(key), form) } },
     who: whoDid,

@@ -16,15 +16,15 @@ export const STATES = {
 };
 
 /**
- * Draws the row of a key. `ask(kind)` begins a change; null if none is possible. `toggle` opens and closes the row; an
- * open one has a panel below. While `isAsked`, a question in the row has the only buttons. `own` has what else may be
+ * Draws the row of a key. `ask(kind)` begins a change of `kinds`; null if none is possible. `toggle` opens and closes the
+ * row; an open one has a panel below. While `isAsked`, a question in the row has the only buttons. `own` has what else may be
  * done (doors/page/key-panel.js), or is null. `whose` names the owner, if the list has several. `below` goes into the row.
  */
-export function keyRow(key, { ask, isOpen, isAsked, toggle, own, whose }, below) {
+export function keyRow(key, { ask, kinds, isOpen, isAsked, toggle, own, whose }, below) {
   const { id, name, state } = key;
   const [label, tone] = STATES[state];
   const rotation = rotationOf(key);
-  const [first, ...others] = ask ? kindsOf(key) : [];
+  const [first, ...others] = ask ? kinds.filter((kind) => !isEnded(key) || kind === 'delete') : [];
   const looks = ['row', isEnded(key) && 'ended', isOpen && 'open'].filter(Boolean).join(' ');
   return html`<li at="row ${id}" class=${looks}>
     <div class="line">
@@ -44,12 +44,6 @@ export function keyRow(key, { ask, isOpen, isAsked, toggle, own, whose }, below)
     ${below}
     ${isOpen && panelOf(key, { others, ask, isAsked, toggle, own, rotation })}
   </li>`;
-}
-
-/** Returns what may be done with a key, the most common first. An admin may only revoke others' keys. */
-function kindsOf(key) {
-  if (isEnded(key)) return key.owner === null ? ['delete'] : [];
-  return key.owner === null ? Object.keys(ACTIONS) : ['revoke'];
 }
 
 function action({ id, name }, kind, ask) {
@@ -194,8 +188,8 @@ export function readKey(item) {
   const { id, owner, name, scopes, active, fingerprint, createdAt, expiresAt, lastUsedAt } = item;
   const read = {
     id,
-    item, // as listed: admins see more of it
-    owner: textOrNull(owner), // only in admin_list_keys
+    item, // as listed, with what only some lists have
+    owner: textOrNull(owner), // in a list of several owners
     name: String(name),
     scopes: Array.isArray(scopes) ? scopes.map(String) : [],
     active: active === true,

@@ -6,20 +6,22 @@ import { listView, ORDERS } from './list-view.js';
 import { newKey } from './new-key.js';
 import { readPlan } from './owner-line.js';
 import { complaint, countWords, formats, inWords, isTime } from './parts.js';
-import { askAbout, firstIn } from './question.js';
+import { askAbout, firstIn, OWN_CALLS } from './question.js';
 
 const REFRESH_MS = 60_000; // words like "5 minutes ago" grow old
 
 /**
  * Creates the list of keys. If `callTool` is null, nothing can be changed. `source` is the tool that lists, and its
- * arguments. `title` says whose keys these are, `hints` what to do if there are none. `own({ replace, count })` returns
- * what else may be done with a key (doors/page/key-panel.js). `hashOf(text)` resolves with the SHA-256 of a whole key, so
- * that the search finds it; `seek(key)` takes one that is looked for elsewhere; without both the search takes none.
- * Further options: the first `order`, `none` (the heading if there are no keys), `took(output, isFirst)` (takes each
- * page), `counted(count, isWhole)` and `moreWords` (words below the list).
+ * arguments; `calls` return, by kind, those that change a key, by default its owner's. `title` says whose keys these are,
+ * `hints` what to do if there are none. `own({ replace, count })` returns what else may be done with a key
+ * (doors/page/key-panel.js). `hashOf(text)` resolves with the SHA-256 of a whole key, so that the search finds it;
+ * `seek(key)` takes one that is looked for elsewhere; without both the search takes none. Further options: the first
+ * `order`, `none` (the heading if there are no keys), `took(output, isFirst)` (takes each page), `counted(count, isWhole)`
+ * and `moreWords` (words below the list).
  */
 export function keysList(options) {
   const list = {
+    calls: OWN_CALLS,
     ...options,
     keys: [], // as listed
     plan: null, // the limits of all of them together
@@ -153,7 +155,8 @@ function rowOf(list, key) {
   const own = isOpen ? list.own : null;
   const isAsked = list.questions.has(id) || own?.isAsking(id) === true;
   const whose = list.source.args.owner === undefined ? key.owner : null;
-  const actions = { ask, isOpen, isAsked, toggle: () => toggle(list, id), own, whose };
+  const kinds = Object.keys(list.calls);
+  const actions = { ask, kinds, isOpen, isAsked, toggle: () => toggle(list, id), own, whose };
   const row = (isPlain && key.drawn) || keyRow(key, actions, below);
   key.drawn = isPlain ? row : null;
   return row;
@@ -260,12 +263,13 @@ async function findByHash(list, hash) {
 }
 
 function askIn(list, key, kind) {
-  const { questions, callTool } = list;
+  const { questions, callTool, calls } = list;
   const { id } = key;
   if (questions.get(id)?.isBusy()) return; // await its response first
   for (const [other, { isBusy }] of questions) if (!isBusy()) questions.delete(other);
   const question = askAbout(key, kind, {
     callTool,
+    calls,
     done(output) {
       finish(list, id, kind, output);
       if (list.loading !== null) void load(list, list.status); // that response may be stale

@@ -13,6 +13,13 @@ export const ACTIONS = {
   },
 };
 
+/** The calls by which owners change their own keys, the most common first: tool and arguments. */
+export const OWN_CALLS = {
+  rotate: (keyId, how) => ['rotate_api_key', { keyId, ...how }],
+  revoke: (keyId) => ['revoke_api_key', { keyId }],
+  delete: (keyId) => ['delete_api_key', { keyId }],
+};
+
 const inHours = new Intl.NumberFormat('en', { style: 'unit', unit: 'hour', unitDisplay: 'long' });
 /** Says what happens to the old key if it works until `hours` after the first use of the new one. */
 export const worksOn = (hours) => `works on, and ends ${inHours.format(hours)} after the new one is first used.`;
@@ -67,20 +74,16 @@ export function question({ at, label, words, choice, verb, doing, ends, act, clo
   return { view, isBusy: () => isWorking(goOn) };
 }
 
-/** Asks about `key`. Calls `done(output)` after a success, `missed(failure)` after a failure. */
-export function askAbout(key, kind, { callTool, done, missed, close }) {
-  const { id, name, owner, rotation } = key;
+/** Asks about `key`. `calls`: see keysList. Calls `done(output)` after a success, `missed(failure)` after a failure. */
+export function askAbout(key, kind, { callTool, calls, done, missed, close }) {
+  const { id, name, rotation } = key;
   const { verb, doing, warning } = ACTIONS[kind];
   const isRotation = kind === 'rotate';
   let overlapHours = isRotation ? OVERLAP_HOURS : undefined;
   let expiresInDays;
 
   async function act() {
-    const [tool, args] =
-      owner === null
-        ? [`${kind}_api_key`, { keyId: id, overlapHours, expiresInDays }]
-        : ['admin_revoke_keys', { keyIds: [id] }];
-    const result = await callTool(tool, args);
+    const result = await callTool(...calls[kind](id, { overlapHours, expiresInDays }));
     const isDone = isRotation ? hasKey(result.output) : isSuccess(result.output);
     const failure = isDone ? undefined : isRotation && result.output ? KEY_LOST : refusalWords(result);
     if (isDone) done(result.output);
