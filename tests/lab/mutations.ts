@@ -14,12 +14,12 @@ const ROOT = join(import.meta.dir, '../..');
 const COPIED = ['src', 'db', 'tests', 'package.json', 'bunfig.toml', 'tsconfig.json', 'README.md', '.github'];
 const TEST_MS_MAX = 120_000;
 /** Decisions that keys, people or data depend on. */
-const DECIDES = ['keys', 'calls', 'uses', 'store', 'signin', 'users', 'web', 'api'];
+const DECIDES = ['keys', 'calls', 'uses', 'store', 'doors/signin', 'users', 'web', 'api'];
 /** Tests beside those of the room that look at its decisions. */
 const BESIDE: Readonly<Record<string, readonly string[]>> = {
   keys: ['tools', 'security'],
   store: ['keys', 'uses'],
-  signin: ['security'],
+  'doors/signin': ['security'],
   users: ['security'],
   calls: ['tools', 'security'],
 };
@@ -70,7 +70,7 @@ function outcomeOf(file: string, mutant: Mutant): [outcome: keyof typeof outcome
 
 /** Returns the tests of a file's room and those beside, the ones that bear its name first. */
 function testsOf(file: string): string[] {
-  const room = file.split('/')[1] ?? '';
+  const room = /^src\/(doors\/[^/]+|[^/]+)/.exec(file)?.[1] ?? '';
   const own = basename(file, '.ts');
   const found = [room, ...(BESIDE[room] ?? [])].flatMap((one) => globbed(`tests/${one}/**/*.test.ts`));
   const usual = found.filter((path) => !/\.(slow|alone)\.test\.ts$/.test(path));
