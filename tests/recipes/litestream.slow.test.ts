@@ -164,5 +164,4 @@ test.skipIf(!existsSync(LITESTREAM))(
       for (const server of servers) await server.kill();
     }
   },
-  180_000,
 );

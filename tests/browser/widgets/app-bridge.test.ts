@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import type { FrameLocator, Page } from 'playwright-core';
 import stockLevels, { resources } from '../../recipes/tools/stock-levels.ts';
-import { BROWSER_TEST_MS, describeInBrowser, type TakenPage, takePage } from '../../support/browser.ts';
+import { describeInBrowser, type TakenPage, takePage } from '../../support/browser.ts';
 import { testClock } from '../../support/clock.ts';
 import { createTestApp, type TestApp } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -42,7 +42,7 @@ describeInBrowser('a widget in the official host', (browser) => {
               headers: { 'content-type': 'text/html' },
             }),
     });
-  }, BROWSER_TEST_MS);
+  });
   afterEach(() => taken?.[Symbol.asyncDispose]());
   afterAll(async () => {
     await hostPage.stop(true);
