@@ -2,7 +2,7 @@
 // that leaves. No server runs here.
 
 import { beforeAll, describe, expect, test } from 'bun:test';
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { clockFinding } from '../../src/commands/keys/doctor.ts';
 import { makeCertificate } from '../support/certificate.ts';
@@ -51,6 +51,17 @@ describe('a path where nothing is, or an empty file', () => {
     writeFileSync(path, '');
     expect(await keysCommand({ DATABASE_URL: `file:${path}` }, args)).toMatchObject({ code: 1 });
     expect(statSync(path).size).toBe(0);
+  });
+});
+
+const READING = [['list'], ['doctor'], ['backup', 'b.db']];
+test.each(READING.map((args) => ({ args })))('$args says why it cannot look at the path', async ({ args }) => {
+  const link = join(temporaryFolder(), 'loop');
+  symlinkSync(link, link);
+  const { code, stdout, stderr } = await keysCommand({ DATABASE_URL: `file:${link}` }, args);
+  expect({ code, said: stdout + stderr }).toEqual({
+    code: 1,
+    said: expect.stringMatching(/DATABASE_URL: expected a file that can be written, .*ELOOP/),
   });
 });
 

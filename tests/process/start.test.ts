@@ -304,6 +304,11 @@ describe('a start that fails is one line and a non-zero exit', () => {
   const [own, other] = [makeCertificate(), makeCertificate()];
 
   const inFolder = (folder: string) => ({ ...JWT, DATABASE_URL: `file:${folder}/keys.db` });
+  const linkToItself = (): string => {
+    const link = join(temporaryFolder(), 'loop');
+    symlinkSync(link, link);
+    return link;
+  };
   /** The start makes a secret, where this is. */
   const planted = (plant: (file: string) => unknown) => (folder: string) => {
     plant(join(folder, 'jwt-secret'));
@@ -401,6 +406,16 @@ describe('a start that fails is one line and a non-zero exit', () => {
         return { ...JWT, DATABASE_URL: `file:${pipe}` };
       },
       /^DATABASE_URL: expected a file, but this is a device or pipe, got /,
+    ],
+    [
+      'a database where the system lets nobody look',
+      () => ({ ...JWT, DATABASE_URL: `file:${linkToItself()}` }),
+      /^DATABASE_URL: expected a file that can be written, .*ELOOP.*, got /,
+    ],
+    [
+      'a replica where the system lets nobody look',
+      () => ({ ...JWT, DATABASE_URL: 'http://127.0.0.1:9', DATABASE_REPLICA_FILE: linkToItself() }),
+      /^DATABASE_REPLICA_FILE: expected a file that can be written, .*ELOOP.*, got /,
     ],
     [
       'a file that is no database',

@@ -1,7 +1,7 @@
 // Opens the configured database for a verb, beside running servers.
 
 import { hash } from 'node:crypto';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { resolve } from 'node:path';
 import { type Config, parseConfig } from '../../config/config.ts';
@@ -12,6 +12,7 @@ import { type Sha256, systemClock } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import type { Origin } from '../../keys/actor.ts';
 import type { DatabaseConfig } from '../../store/database.ts';
+import { mustBeFile } from '../../store/embedded/open.ts';
 import { openStore, type Store } from '../../store/open.ts';
 import { createLog } from '../../watch/log.ts';
 import { CommandError, type Io, type IoStreams, UsageError } from '../io.ts';
@@ -79,9 +80,15 @@ export async function withStore<T>(
   }
 }
 
-/** Returns whether the database exists. An empty file isn't one yet. */
-export const exists = (database: DatabaseConfig): boolean =>
-  database.mode === 'remote' || (existsSync(database.path) && statSync(database.path).size > 0);
+/** Returns whether the database exists. An empty file isn't one yet. Throws a CommandError if nobody can tell. */
+export function exists(database: DatabaseConfig): boolean {
+  if (database.mode === 'remote') return true;
+  try {
+    return (mustBeFile(database.path)?.size ?? 0) > 0;
+  } catch (error) {
+    throw new CommandError(reasonOf(error));
+  }
+}
 
 export function mustExist(database: DatabaseConfig): void {
   if (database.mode === 'remote' || exists(database)) return;

@@ -3,7 +3,7 @@
 import { existsSync, rmSync, statSync } from 'node:fs';
 import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage } from '../../ground/result.ts';
-import { expected } from '../../ground/text.ts';
+import { expected, reasonOf } from '../../ground/text.ts';
 import type { Database, Statement } from '../../store/database.ts';
 import { embeddedDatabase } from '../../store/embedded/database.ts';
 import { isBusy, openSqlite } from '../../store/embedded/sqlite.ts';
@@ -27,9 +27,17 @@ const MAKE = [
 
 /** Throws if the file belongs to another program, is itself a database of keys, or is a folder, device or pipe. */
 export function refuseForeign(file: string): void {
-  const there = statSync(file, { throwIfNoEntry: false });
-  if (there === undefined || (there.isFile() && (there.size === 0 || existsSync(marker(file))))) return;
+  if (mayBeReplica(file)) return;
   throw new Error(expected('DATABASE_REPLICA_FILE', 'a new file, or a replica made by this program', file));
+}
+
+function mayBeReplica(file: string): boolean {
+  try {
+    const there = statSync(file, { throwIfNoEntry: false });
+    return there === undefined || (there.isFile() && (there.size === 0 || existsSync(marker(file))));
+  } catch (error) {
+    throw new Error(expected('DATABASE_REPLICA_FILE', `a file that can be written, but ${reasonOf(error)}`, file));
+  }
 }
 
 /** Opens the replica's file, or makes it. `anew`: it is damaged, so it is replaced. */

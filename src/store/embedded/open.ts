@@ -1,7 +1,7 @@
 // Opens a SQLite file: checks that it is ours and undamaged, switches to WAL, migrates. Each step waits for locks. Later
 // checks that the file is still in its place.
 
-import { existsSync, lstatSync, realpathSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage, StoreOutage } from '../../ground/result.ts';
 import { nextTurn } from '../../ground/runtime.ts';
@@ -73,12 +73,23 @@ export const openError = (path: string, error: unknown) =>
     ),
   );
 
-/** Throws an Error for what can be no file: SQLite says of a folder that the disk fails, and waits at a pipe for ever. */
-export function mustBeFile(path: string): void {
-  const there = statSync(path, { throwIfNoEntry: false });
-  if (there === undefined || there.isFile()) return;
+/**
+ * Returns what the system knows of the file; undefined: there is none. Throws an Error for what can be no file (SQLite says
+ * of a folder that the disk fails, and waits at a pipe for ever), and where the system doesn't tell.
+ */
+export function mustBeFile(path: string): Stats | undefined {
+  const there = statsOf(path);
+  if (there === undefined || there.isFile()) return there;
   const what = there.isDirectory() ? 'a folder' : 'a device or pipe';
   throw new Error(expected('DATABASE_URL', `a file, but this is ${what}`, path));
+}
+
+function statsOf(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    throw openError(path, error);
+  }
 }
 
 async function openFile(db: Database, path: string): Promise<void> {
