@@ -236,6 +236,23 @@ describe.skipIf(!mountable)('a disk', () => {
     );
   });
 
+  test('on a full disk a server that was killed starts again and takes known keys, and commands read', async () => {
+    using disk = smallDisk();
+    const first = await startServer({ env: envOn(disk) });
+    const alice = await aliceOn(first);
+    const { key } = (await alice.create()).body;
+    disk.fill();
+    while ((await alice.create()).status === 200); // the log had room
+    await first.kill();
+    await using again = await startServer({ env: envOn(disk) });
+    const { use, create } = await aliceOn(again);
+    expect([await use(key), (await create()).status]).toEqual([200, 503]);
+    expect(await keysCommand(envOn(disk), ['list'])).toMatchObject({ code: 0 });
+    disk.free();
+    await waitFor(async () => (await healthOf(again)).store.writable);
+    expect((await create()).status).toBe(200);
+  });
+
   test('a start on a full disk, and a command, say that it is full, also of a database that is there', async () => {
     using disk = smallDisk();
     const first = await startServer({ env: envOn(disk) });

@@ -93,12 +93,14 @@ function statsOf(path: string): Stats | undefined {
 }
 
 async function openFile(db: Database, path: string): Promise<void> {
-  mustBeFile(path);
+  const isNew = !mustBeFile(path)?.size;
   try {
     makePrivate(path);
     if (existsSync(path)) await checkFile(path); // a link may lead to a file that doesn't exist yet
-    await db.read({ sql: 'PRAGMA auto_vacuum = INCREMENTAL' }); // before a new file's first page
+    // Only before the first page: later it would write that one again, for which a full disk has no room.
+    if (isNew) await db.read({ sql: 'PRAGMA auto_vacuum = INCREMENTAL' });
     await db.read({ sql: 'PRAGMA journal_mode = WAL' }); // SQLite refuses it in a transaction
+    await db.writeAll([]); // fails without the right to write, and needs no room
     await migrate(db);
   } catch (error) {
     db.close();
