@@ -2,7 +2,7 @@
 
 import { open } from 'node:fs/promises';
 import { makePrivate } from '../../ground/private-files.ts';
-import { isOutage, StoreOutage } from '../../ground/result.ts';
+import { isOutage } from '../../ground/result.ts';
 import {
   type Database,
   type DatabaseConfig,
@@ -11,7 +11,7 @@ import {
   UnusableDatabase,
 } from '../../store/database.ts';
 import { embeddedDatabase } from '../../store/embedded/database.ts';
-import { inspectFile, mustBeFile, openError } from '../../store/embedded/open.ts';
+import { checkAllPages, inspectFile, mustBeFile, openError } from '../../store/embedded/open.ts';
 import { CHANGES, pageOf } from '../../store/key-reads.ts';
 import { remoteDatabase } from '../../store/remote/database.ts';
 import { inspect, MAY_BE_OURS } from '../../store/schema.ts';
@@ -55,8 +55,7 @@ async function copyFile(db: Database, path: string, file: string): Promise<void>
 async function leaveOut(file: string): Promise<void> {
   const copy = embeddedDatabase(file);
   try {
-    const [damage] = await copy.read({ sql: 'PRAGMA quick_check(1)' });
-    if (damage?.quick_check !== 'ok') throw new StoreOutage(String(damage?.quick_check), 'damaged');
+    await checkAllPages(copy);
     await copy.read({ sql: 'PRAGMA secure_delete = ON' });
     await copy.writeAll(
       await withoutTriggers(

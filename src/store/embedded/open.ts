@@ -9,6 +9,7 @@ import { expected } from '../../ground/text.ts';
 import { type Database, errorReason, type Statement, UnusableDatabase } from '../database.ts';
 import { inspect, migrate } from '../schema.ts';
 import { embeddedDatabase } from './database.ts';
+import { damageOf } from './sqlite.ts';
 
 /**
  * Holders per exchange. A creation may wait for it: 6 ms with 10^6 keys, some 150 µs per key. With fewer, commits would
@@ -141,8 +142,13 @@ async function checkPages(db: Database): Promise<void> {
     for (const row of await db.read(NEWEST_ENDS)) await db.read({ sql: String(row.newest_end) });
     return;
   }
+  await checkAllPages(db);
+}
+
+/** Reads the whole file. Throws a StoreOutage if it is damaged. */
+export async function checkAllPages(db: Database): Promise<void> {
   const [row] = await db.read({ sql: 'PRAGMA quick_check(1)' });
-  if (row?.quick_check !== 'ok') throw new StoreOutage(String(row?.quick_check), 'damaged');
+  if (row?.quick_check !== 'ok') throw damageOf(String(row?.quick_check).split('\n').at(-1) ?? '');
 }
 
 // When the database's files are moved, removed or replaced, SQLite goes on with the opened ones, which no other process

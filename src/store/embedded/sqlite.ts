@@ -111,5 +111,8 @@ export function outageOf(error: unknown): StoreOutage | null {
   const isBroken = isDamaged(error) || isTextDamaged(error);
   if (codeOf(error) === '' && !isBroken) return null;
   const reason = errorReason(error);
-  return isBroken ? new StoreOutage(`${DAMAGED_TEXT} (${reason})`, 'damaged') : new StoreOutage(reason);
+  return isBroken ? damageOf(reason) : new StoreOutage(reason);
 }
+
+/** Returns the outage of a damaged file. */
+export const damageOf = (reason: string) => new StoreOutage(`${DAMAGED_TEXT} (${reason})`, 'damaged');

@@ -2,7 +2,7 @@
 // meanwhile, and wherever it is killed.
 
 import { expect, test } from 'bun:test';
-import { appendFileSync, copyFileSync, readdirSync, statSync } from 'node:fs';
+import { appendFileSync, copyFileSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { holdAlone } from '../../../src/doors/copies/alone.ts';
 import { backUp } from '../../../src/doors/copies/backup.ts';
@@ -108,6 +108,18 @@ test('what changes while a remote database is copied is in the backup', async ()
   expect(statSync(file).mode & 0o777).toBe(0o600);
   await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET, DATABASE_URL: `file:${file}` } });
   expect((await callOver(server.url, 'get_data', {}, { 'x-api-key': kept.key })).status).toBe(200);
+});
+
+test('of a damaged database there is no backup, and one line says what to do', async () => {
+  const file = await backupOf(100);
+  const [damaged, copy] = [join(temporaryFolder(), 'keys.db'), join(temporaryFolder(), 'b.db')];
+  writeFileSync(damaged, readFileSync(file).fill(0x55, 8192, 12_288));
+  const { code, stderr } = await keysCommand({ DATABASE_URL: `file:${damaged}` }, ['backup', copy]);
+  expect({ code, stderr }).toEqual({
+    code: 1,
+    stderr: expect.stringMatching(/^keys: the database file is damaged; restore it from a backup \(.*\)\n$/),
+  });
+  expect(existsSync(copy)).toBe(false);
 });
 
 test('a file that somebody writes to while it is copied is copied anew, or refused with what to do', async () => {
