@@ -8,6 +8,12 @@ import { assertSequence } from './untyped.ts';
 
 export type Credential = 'user_jwt' | 'api_key';
 
+/** What a good credential gives whoever presents it. */
+export interface Rights {
+  readonly scopes?: readonly string[];
+  readonly isAdmin?: boolean;
+}
+
 /**
  * A decision on a call. It needs `In` in the context and adds `Add`. `sequence` checks both, so that a scope guard
  * before the key guard doesn't compile.
@@ -18,8 +24,10 @@ export interface Guard<In, Add extends object = object> {
   readonly credential?: Credential | undefined;
   /** The scopes it demands of an API key. */
   readonly requiredScopes?: readonly string[] | undefined;
-  /** True for a guard that lets only admins pass. */
-  readonly forAdmins?: boolean | undefined;
+  /** The credential that a guard before it must have checked. */
+  readonly follows?: Credential | undefined;
+  /** Returns whether it admits these rights, for lists of what one may call; by default any. */
+  readonly admits?: ((rights: Rights) => boolean) | undefined;
   /** Its limits before any call, for the RateLimit headers if an earlier guard refuses. */
   readonly initialLimits?: RateLimitStates | undefined;
 }
@@ -56,10 +64,12 @@ export function sequence<In extends object, A extends object, B extends object, 
 ): NoInfer<Guard<In, A & B & C & D>>;
 export function sequence(...guards: readonly Guard<object>[]): Guard<object> {
   assertSequence(guards);
+  const credential = guards.find((guard) => guard.credential !== undefined)?.credential;
   return Object.assign((context: object) => runFrom(guards, 0, context), {
-    credential: guards.find(({ credential }) => credential !== undefined)?.credential,
+    credential,
     requiredScopes: guards.flatMap(({ requiredScopes = [] }) => requiredScopes),
-    forAdmins: guards.some(({ forAdmins }) => forAdmins),
+    follows: guards.find(({ follows }) => follows !== undefined && follows !== credential)?.follows,
+    admits: (rights: Rights) => guards.every(({ admits }) => admits?.(rights) ?? true),
     initialLimits: guards.map(({ initialLimits = [] }) => initialLimits).reduce(withLimits, []),
   });
 }

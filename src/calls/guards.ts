@@ -11,7 +11,7 @@ import type { Holder, KeyIdentity } from '../keys/verify.ts';
 import type { Log, LogFields, RequestIds } from '../watch/log.ts';
 import { apiKeyGuard, type KeyAuth, type RevalidateKey, type VerifyKey } from './api-key.ts';
 import type { Call } from './call.ts';
-import { type Guard, PASS, sequence } from './guard.ts';
+import { type Guard, PASS, type Rights, sequence } from './guard.ts';
 import { assertFields, CREATES_GUARDS, RATE_LIMIT } from './untyped.ts';
 import {
   adminGuard,
@@ -119,14 +119,15 @@ export function createGuards(options: GuardsOptions): Guards {
 
   function scopes(...required: readonly string[]): Guard<ScopedCall> {
     if (required.length === 0) throw new Error('scopes: expected one scope or more, got none: every key would pass');
+    const admits = ({ scopes: held = [] }: Rights) => required.every((scope) => held.includes(scope));
     const decide: Guard<ScopedCall> = ({ caller: { requestId, traceId }, auth }) => {
+      if (admits(auth)) return PASS;
       const { scopes: held = [], keyId, subject: userId, parentId } = auth;
-      if (required.every((scope) => held.includes(scope))) return PASS;
       const child = parentId && { parentId };
       log.warn('Insufficient scopes', { requestId, traceId, keyId, userId, ...child, required, held });
       return err({ code: 'insufficient_scope', required });
     };
-    return observe(Object.assign(decide, { requiredScopes: required }));
+    return observe(Object.assign(decide, { requiredScopes: required, follows: 'api_key' as const, admits }));
   }
 
   const rateLimitOf: Guards['rateLimit'] = (limit) =>

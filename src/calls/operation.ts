@@ -5,7 +5,7 @@ import type { RateLimitStates } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call, CallResponse } from './call.ts';
-import type { Credential, Guard } from './guard.ts';
+import type { Credential, Guard, Rights } from './guard.ts';
 
 /**
  * The JSON text of a success, encoded once for every transport: the output, a ToolContent, or the fields of the result
@@ -39,8 +39,8 @@ export interface Operation<K extends Kind = Kind> extends Definition<K, object, 
   /** The credential that its guards demand; null: none. */
   readonly credential: Credential | null;
   readonly requiredScopes: readonly string[];
-  /** Whether its guards admit only tokens with the claim of ADMIN_CLAIM. */
-  readonly forAdmins: boolean;
+  /** Returns whether its guards admit these rights of the credential. */
+  readonly admits: (rights: Rights) => boolean;
   /** The rate limits that responses show if an earlier guard refused; empty if there are none. */
   readonly initialLimits: RateLimitStates;
   readonly timeoutMs: number;
@@ -59,7 +59,7 @@ export function operationOf<K extends Kind, Added extends object, Input, Returne
     guard,
     credential: guard.credential ?? null,
     requiredScopes: guard.requiredScopes ?? [],
-    forAdmins: guard.forAdmins ?? false,
+    admits: guard.admits ?? (() => true),
     timeoutMs,
     initialLimits: guard.initialLimits ?? [],
   };

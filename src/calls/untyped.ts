@@ -158,8 +158,20 @@ export const CREATES_GUARDS = { createsGuards: true };
 interface GuardFacts {
   readonly credential?: string | undefined;
   readonly requiredScopes?: readonly unknown[] | undefined;
-  readonly forAdmins?: boolean | undefined;
+  readonly follows?: keyof typeof FOLLOWERS | undefined;
 }
+
+/** What is expected of the guard that follows the one of each credential: its place, and that one before it. */
+const FOLLOWERS = {
+  api_key: {
+    place: 'the guard of scopes after that of the API key',
+    before: 'guards.apiKey before guards.scopes: only keys have scopes',
+  },
+  user_jwt: {
+    place: 'the guard of admins after that of the user token',
+    before: 'guards.userJwt before guards.admin: only people are admins',
+  },
+} as const;
 
 const isGuard = (value: unknown): value is GuardFacts => typeof value === 'function' && !('createsGuards' in value);
 
@@ -178,25 +190,18 @@ export function assertSequence(guards: readonly GuardFacts[]): void {
     throw refuse('one guard that asks for a credential, got several');
   }
   const before = guards.slice(0, Math.max(guards.findIndex(asksForCredential), 0));
-  if (before.some(({ requiredScopes = [] }) => requiredScopes.length > 0)) {
-    throw refuse('the guard of scopes after that of the API key');
-  }
-  if (before.some(({ forAdmins }) => forAdmins)) throw refuse('the guard of admins after that of the user token');
+  const early = before.find(({ follows }) => follows !== undefined)?.follows;
+  if (early !== undefined) throw refuse(FOLLOWERS[early].place);
 }
 
 const isImpossible = (scope: unknown): boolean => !isText(scope) || !isScope(scope);
 
 /** Throws an Error for guards that could admit nobody. */
-function assertGuard(name: string, { credential, requiredScopes = [], forAdmins }: GuardFacts): void {
+function assertGuard(name: string, { credential, requiredScopes = [], follows }: GuardFacts): void {
   const refuse = (fault: string) => new Error(`${name}: ${fault}`);
-  if (requiredScopes.length > 0 && credential !== 'api_key') {
-    throw refuse('expected guards.apiKey before guards.scopes: only keys have scopes');
-  }
+  if (follows !== undefined && follows !== credential) throw refuse(`expected ${FOLLOWERS[follows].before}`);
   const impossible = requiredScopes.findIndex(isImpossible);
   if (impossible !== -1) {
     throw refuse(wrongField('guards.scopes', 'scopes that a key can have, like "read"', requiredScopes[impossible]));
-  }
-  if (forAdmins && credential !== 'user_jwt') {
-    throw refuse('expected guards.userJwt before guards.admin: only people are admins');
   }
 }

@@ -12,7 +12,7 @@ import type { KeyStore } from '../keys/store.ts';
 import type { Log, RequestIds } from '../watch/log.ts';
 import { keyInstead, presentedKey } from './api-key.ts';
 import type { Call, RequestCaller } from './call.ts';
-import { type Guard, PASS } from './guard.ts';
+import { type Guard, PASS, type Rights } from './guard.ts';
 
 export interface UserIdentity {
   /** The owner of keys: the person, or the person's team. */
@@ -99,12 +99,13 @@ export const actorOf = ({ auth, caller }: UserCall): Actor =>
 
 /** Creates the guard that admits only tokens with the claim of ADMIN_CLAIM. It comes after the user JWT guard. */
 export function adminGuard(log: Log): Guard<UserCall> {
+  const admits = ({ isAdmin }: Rights) => isAdmin === true;
   const decide: Guard<UserCall> = (call) => {
-    if (call.auth.isAdmin) return PASS;
+    if (admits(call.auth)) return PASS;
     log.warn('Admin required', actorFields(actorOf(call)));
     return err({ code: 'admin_required' });
   };
-  return Object.assign(decide, { forAdmins: true as const });
+  return Object.assign(decide, { follows: 'user_jwt' as const, admits });
 }
 
 /**

@@ -192,10 +192,10 @@ function listOf<T extends Operation>(
 
 const isValid = ({ user, key }: Identity): boolean => user?.ok === true || key?.ok === true;
 
-function mayCall({ user, key }: Identity, { credential, requiredScopes, forAdmins }: Operation): boolean {
+function mayCall({ user, key }: Identity, { credential, admits }: Operation): boolean {
   if (credential === null) return true;
-  if (credential === 'user_jwt') return user?.ok === true && (!forAdmins || user.value.isAdmin);
-  return key?.ok === true && requiredScopes.every((scope) => key.value.scopes.includes(scope));
+  const sender = credential === 'user_jwt' ? user : key;
+  return sender?.ok === true && admits(sender.value);
 }
 
 function callOfNamed(

@@ -122,7 +122,7 @@ test('without scopes none are held, and a text of two is neither', async () => {
   await using own = await createTestApp({
     tools: ({ guards }) => {
       const behind = (guard: Guard<Call, { readonly auth: object }>, ...scopes: readonly string[]) =>
-        Object.assign(sequence(guard, guards.scopes(...scopes)), { requiredScopes: [] }); // for no key
+        Object.assign(sequence(guard, guards.scopes(...scopes)), { requiredScopes: [], follows: undefined }); // for no key
       return [
         defineTool(behind(asIf({}), 'read'), { ...facts('none'), ...schemas }),
         defineTool(behind(asIf({ scopes: ['read write'] }), 'read'), { ...facts('text_of_two'), ...schemas }),
