@@ -117,11 +117,11 @@ export class KnownKeys {
     return this.#keep(keyHash, found(keyHash));
   }
 
-  /** Reads keys with one statement. A replica may answer. */
-  async readAll(keyHashes: readonly string[]): Promise<void> {
+  /** Reads keys with one statement, and returns them by their hashes. A replica may answer. */
+  async readAll(keyHashes: readonly string[]): Promise<ReadonlyMap<string, KnownKey | null>> {
     this.#readCount += 1;
     const found = await this.#options.readKeys(keyHashes, { mayUseReplica: true });
-    for (const keyHash of keyHashes) this.#keep(keyHash, found(keyHash));
+    return new Map(keyHashes.map((keyHash) => [keyHash, this.#keep(keyHash, found(keyHash))]));
   }
 
   /** Caches a key as refused once it has expired. */

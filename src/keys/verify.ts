@@ -178,7 +178,7 @@ export function createVerifier(options: VerifierOptions) {
       if (reason === 'rotated') return undefined;
       return reason === null ? key : null;
     },
-    /** Reads keys by the hashes of their secrets with one statement, so that `recall` finds them. */
+    /** Reads keys by the hashes of their secrets with one statement. Those that are refused have no holder. */
     readAll: (keyHashes: readonly string[]) => known.readAll(keyHashes),
     get reads() {
       return known.reads;

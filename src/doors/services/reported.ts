@@ -5,6 +5,7 @@ import { createLruCache } from '../../ground/cache.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, outageIn, type Result } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
+import type { KnownKey } from '../../keys/known-keys.ts';
 import type { Database } from '../../store/database.ts';
 import type { Log } from '../../watch/log.ts';
 import type { Macs } from './marks.ts';
@@ -95,23 +96,27 @@ export function createReported(
 
   const recall = (keyId: string) => verifier.recall(hashById.get(keyId) ?? '');
 
-  /**
-   * Counts units of keys, by their ids. Returns how many found no room. Uncached keys are read together; ended keys are
-   * ignored. Throws a StoreOutage if the store is out of reach.
-   */
-  async function countUnits(unitsById: ReadonlyMap<string, number>): Promise<number> {
-    const unknown = [...unitsById.keys()].filter((keyId) => recall(keyId) === undefined);
-    if (unknown.length > 0) {
-      const hashes = await hashesOf(unknown, feed.queryTimeoutMs);
-      await verifier.readAll([...hashes.values()]);
-      for (const [keyId, keyHash] of hashes) hashById.set(keyId, keyHash);
+  /** Counts units of a key. Returns how many found no room; those of an ended key are ignored. */
+  const countUnits = (key: KnownKey | null | undefined, units: number): number =>
+    key?.holder ? usage.countReported(key.holder, units) : 0;
+
+  /** Reads keys together, by their ids. Throws a StoreOutage if the store is out of reach. */
+  async function readAll(keyIds: readonly string[]): Promise<(keyId: string) => KnownKey | null | undefined> {
+    const hashes = await hashesOf(keyIds, feed.queryTimeoutMs);
+    for (const [keyId, keyHash] of hashes) hashById.set(keyId, keyHash);
+    const keys = await verifier.readAll([...hashes.values()]); // not all are cached: changes may overtake the read
+    return (keyId) => keys.get(hashes.get(keyId) ?? '');
+  }
+
+  /** Returns the units by the ids of the keys. What names no key to this caller is left out. */
+  async function unitsById(used: Used, callerKeyId: string): Promise<ReadonlyMap<string, number>> {
+    const codes = await macs();
+    const units = new Map<string, number>();
+    for (const [handle, uses] of used) {
+      const keyId = keyIdIn(handle, codes, callerKeyId);
+      if (keyId !== null) units.set(keyId, (units.get(keyId) ?? 0) + uses);
     }
-    let dropped = 0;
-    for (const [keyId, units] of unitsById) {
-      const key = recall(keyId);
-      if (key?.holder) dropped += usage.countReported(key.holder, units);
-    }
-    return dropped;
+    return units;
   }
 
   return {
@@ -121,18 +126,22 @@ export function createReported(
     /** Counts what a service reports. While the store is out of reach, uses of keys that aren't known here are lost. */
     async count(used: Used, caller: ServiceCall): Promise<void> {
       if (used.size === 0) return;
-      const { keyId } = caller.auth;
+      let dropped = 0;
       try {
-        const codes = await macs();
-        const units = new Map<string, number>();
-        for (const [handle, uses] of used) {
-          const usedKeyId = keyIdIn(handle, codes, keyId);
-          if (usedKeyId !== null) units.set(usedKeyId, (units.get(usedKeyId) ?? 0) + uses);
+        const unknown = new Map<string, number>();
+        for (const [keyId, units] of await unitsById(used, caller.auth.keyId)) {
+          const key = recall(keyId);
+          if (key === undefined) unknown.set(keyId, units);
+          else dropped += countUnits(key, units);
         }
-        logDropped(caller, await countUnits(units));
+        if (unknown.size > 0) {
+          const keyOf = await readAll([...unknown.keys()]);
+          for (const [keyId, units] of unknown) dropped += countUnits(keyOf(keyId), units);
+        }
       } catch (error) {
         outageIn(error);
       }
+      logDropped(caller, dropped);
     },
   };
 }
