@@ -82,6 +82,17 @@ export function describeInBrowser(name: string, body: (browser: () => Browser) =
   });
 }
 
+/** Presses a button of a page, or of a frame in one. */
+export const press = (where: Pick<Page, 'getByRole'>, name: string) =>
+  where.getByRole('button', { name, exact: true }).click();
+
+/** Presses the button of a row, such as "Revoke" of a key's name, and the same in the question that it asks. */
+export async function confirm(where: Pick<Page, 'getByRole'>, what: string, name: string): Promise<void> {
+  await press(where, `${what} ${name}`);
+  const question = where.getByRole('group', { name: `${what} ${name}?` });
+  await question.getByRole('button', { name: what, exact: true }).click();
+}
+
 export interface PageOptions extends BrowserContextOptions {
   /** Time stands still from the start, as after `stopClock`. */
   readonly isStopped?: boolean;

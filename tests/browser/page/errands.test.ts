@@ -3,21 +3,10 @@
 
 import { expect, test } from 'bun:test';
 import type { Locator, Page } from 'playwright-core';
-import { describeInBrowser } from '../../support/browser.ts';
+import { confirm, describeInBrowser, press } from '../../support/browser.ts';
 import { ADMINS, adminOf, bearer, type TestApp } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
-import {
-  adminLink,
-  appForBrowser,
-  confirm,
-  find,
-  link,
-  paste,
-  press,
-  said,
-  sentBy,
-  withKeysPage,
-} from './keys-page.ts';
+import { adminLink, appForBrowser, find, link, paste, said, sentBy, withKeysPage } from './keys-page.ts';
 
 const env = ADMINS;
 const setOwner = async (app: TestApp, owner: string, more: object) =>

@@ -2,10 +2,10 @@
 
 import { expect, test } from 'bun:test';
 import type { Page, Route } from 'playwright-core';
-import { describeInBrowser } from '../../support/browser.ts';
+import { confirm, describeInBrowser } from '../../support/browser.ts';
 import { lenientIssuer } from '../../support/lenient-issuer.ts';
 import { ADMINS } from '../../support/test-app.ts';
-import { adminLink, appForBrowser, confirm, follow, link, withKeysPage } from './keys-page.ts';
+import { adminLink, appForBrowser, follow, link, withKeysPage } from './keys-page.ts';
 
 /** Holds the responses to requests for `tool`; each is sent when it is called for. */
 async function held(page: Page, tool: string): Promise<(() => Promise<void>)[]> {

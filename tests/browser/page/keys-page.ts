@@ -28,15 +28,6 @@ export async function pasteToken(page: Page, token: string): Promise<void> {
   await page.keyboard.press('Enter');
 }
 
-export const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click();
-
-/** Presses the button of a row, such as "Revoke" of a key's name, and the same in the question that it asks. */
-export async function confirm(page: Page, what: string, name: string): Promise<void> {
-  await press(page, `${what} ${name}`);
-  const question = page.getByRole('group', { name: `${what} ${name}?` });
-  await question.getByRole('button', { name: what, exact: true }).click();
-}
-
 /** Waits until the status line says it. */
 export const said = (page: Page, words: string | RegExp) => page.getByRole('status').getByText(words).waitFor();
 

@@ -3,11 +3,11 @@
 
 import { expect, test } from 'bun:test';
 import type { Page, Route } from 'playwright-core';
-import { describeInBrowser } from '../../support/browser.ts';
+import { confirm, describeInBrowser } from '../../support/browser.ts';
 import { childOf } from '../../support/children.ts';
 import { type Answer, askForKey, pollForKey } from '../../support/key-request.ts';
 import type { TestApp } from '../../support/test-app.ts';
-import { appForBrowser, confirm, link, withKeysPage } from './keys-page.ts';
+import { appForBrowser, link, withKeysPage } from './keys-page.ts';
 
 const alerted = (page: Page, words: string) => page.getByRole('alert').getByText(words, { exact: true }).waitFor();
 

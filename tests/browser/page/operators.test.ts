@@ -3,11 +3,11 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { describeInBrowser } from '../../support/browser.ts';
+import { confirm, describeInBrowser, press } from '../../support/browser.ts';
 import { childOf } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
 import { ADMINS, adminOf, bearer, listedKeys } from '../../support/test-app.ts';
-import { adminLink, appForBrowser, confirm, find, link, press, said, sentBy, withKeysPage } from './keys-page.ts';
+import { adminLink, appForBrowser, find, link, said, sentBy, withKeysPage } from './keys-page.ts';
 
 describeInBrowser('an admin without keys', (browser) => {
   test('begins at the owners, opens one, and sees why it is refused: plan, uses, quota, and the trail', async () => {

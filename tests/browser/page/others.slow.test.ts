@@ -1,9 +1,9 @@
 // The second view of the page /keys, for admins: the keys of all owners, page by page, and how they are ended.
 
 import { expect, test } from 'bun:test';
-import { describeInBrowser } from '../../support/browser.ts';
+import { confirm, describeInBrowser } from '../../support/browser.ts';
 import { ADMINS } from '../../support/test-app.ts';
-import { adminLink, appForBrowser, confirm, link, withKeysPage } from './keys-page.ts';
+import { adminLink, appForBrowser, link, withKeysPage } from './keys-page.ts';
 
 const env = ADMINS;
 

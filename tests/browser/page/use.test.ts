@@ -7,21 +7,11 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { Page } from 'playwright-core';
-import { describeInBrowser } from '../../support/browser.ts';
+import { confirm, describeInBrowser } from '../../support/browser.ts';
 import { run } from '../../support/command.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { ADMINS, bearer, listedKeys, type TestApp } from '../../support/test-app.ts';
-import {
-  appForBrowser,
-  confirm,
-  follow,
-  historyOf,
-  link,
-  type OpenPage,
-  paste,
-  sentBy,
-  withKeysPage,
-} from './keys-page.ts';
+import { appForBrowser, follow, historyOf, link, type OpenPage, paste, sentBy, withKeysPage } from './keys-page.ts';
 
 async function create(page: Page, name: string, scopes = 'read') {
   const opener = page.getByRole('button', { name: 'Create a key' });

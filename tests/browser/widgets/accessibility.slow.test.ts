@@ -1,7 +1,7 @@
 // axe-core's findings on the widgets and on the page around them, light and dark, in each thing they can show.
 
 import { expect, test } from 'bun:test';
-import { describeInBrowser, isolatingBrowser } from '../../support/browser.ts';
+import { confirm, describeInBrowser, isolatingBrowser } from '../../support/browser.ts';
 import { findings } from '../axe.ts';
 import { type Preview, withPreview } from './preview-page.ts';
 
@@ -30,8 +30,7 @@ const SHOWN: readonly (readonly [string, string, (preview: Preview) => Promise<v
     'data=few&calls=fail&width=320',
     async ({ list }) => {
       await list.getByRole('button', { name: 'More about CI pipeline' }).click();
-      await list.getByRole('button', { name: 'Revoke CI pipeline' }).click();
-      await list.getByRole('group', { name: 'Revoke CI pipeline?' }).getByRole('button', { name: 'Revoke' }).click();
+      await confirm(list, 'Revoke', 'CI pipeline');
       await list.getByRole('alert').waitFor();
     },
   ],
@@ -39,8 +38,7 @@ const SHOWN: readonly (readonly [string, string, (preview: Preview) => Promise<v
 
 /** Rotates one key, and asks about another. */
 async function rotate({ list }: Preview) {
-  await list.getByRole('button', { name: 'Rotate CI pipeline' }).click();
-  await list.getByRole('group', { name: 'Rotate CI pipeline?' }).getByRole('button', { name: 'Rotate' }).click();
+  await confirm(list, 'Rotate', 'CI pipeline');
   await list.getByRole('button', { name: 'Show key' }).click();
   await list.getByText('nightly backup', { exact: true }).click();
   await list.getByRole('button', { name: 'Rotate nightly backup' }).click();

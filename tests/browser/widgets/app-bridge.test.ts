@@ -4,9 +4,9 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import type { FrameLocator, Page } from 'playwright-core';
 import stockLevels, { resources } from '../../recipes/tools/stock-levels.ts';
-import { describeInBrowser, type TakenPage, takePage } from '../../support/browser.ts';
+import { confirm, describeInBrowser, type TakenPage, takePage } from '../../support/browser.ts';
 import { testClock } from '../../support/clock.ts';
-import { createTestApp, type TestApp } from '../../support/test-app.ts';
+import { bearer, createTestApp, type TestApp } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import type { Hosted, HostOptions } from './app-bridge-host.ts';
 import { codeOf } from './preview-page.ts';
@@ -70,20 +70,15 @@ describeInBrowser('a widget in the official host', (browser) => {
     await app.createKey('alice', { name: 'good' });
     await open({ tool: 'list_api_keys', args: {} }, 'alice');
     await widget.getByRole('button', { name: 'More about leaked' }).click();
-    await widget.getByRole('button', { name: 'Revoke leaked' }).click();
-    await widget.getByRole('group', { name: 'Revoke leaked?' }).getByRole('button', { name: 'Revoke' }).click();
+    await confirm(widget, 'Revoke', 'leaked');
     await widget.getByText('API key revoked successfully').waitFor();
     expect((await app.useKey(key)).status).toBe(401);
-    const alice = { authorization: `Bearer ${await app.token('alice')}` };
+    const alice = await bearer(app, 'alice');
     const listed = async () => (await app.call('list_api_keys', {}, alice)).body.keys;
     expect((await listed()).find((found: { id: string }) => found.id === id).active).toBe(false);
     await widget.getByRole('button', { name: 'More about good' }).click();
     for (const name of ['leaked', 'good']) {
-      await widget.getByRole('button', { name: `Delete ${name}` }).click();
-      await widget
-        .getByRole('group', { name: `Delete ${name}?` })
-        .getByRole('button', { name: 'Delete' })
-        .click();
+      await confirm(widget, 'Delete', name);
       await widget.getByRole('button', { name: `Delete ${name}` }).waitFor({ state: 'detached' });
     }
     await widget.getByText('No API keys yet').waitFor();
@@ -152,8 +147,7 @@ describeInBrowser('a widget in the official host', (browser) => {
     await widget.getByRole('button', { name: 'Rotate mine' }).waitFor();
     app.clock.advance(2 * 3_600_000);
     await widget.getByRole('button', { name: 'More about mine' }).click();
-    await widget.getByRole('button', { name: 'Revoke mine' }).click();
-    await widget.getByRole('group', { name: 'Revoke mine?' }).getByRole('button', { name: 'Revoke' }).click();
+    await confirm(widget, 'Revoke', 'mine');
     await widget.getByRole('alert').getByText('The user token has expired').waitFor();
     expect(misdeeds).toEqual([]);
   });
@@ -171,9 +165,7 @@ describeInBrowser('a widget in the official host', (browser) => {
     await shop.call(
       'revoke_api_key',
       { keyId: (await shop.call('whoami', {}, { 'x-api-key': key })).body.keyId },
-      {
-        authorization: `Bearer ${await shop.token('alice')}`,
-      },
+      await bearer(shop, 'alice'),
     );
     await widget.getByRole('button', { name: 'Look again' }).click();
     await widget

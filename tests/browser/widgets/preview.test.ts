@@ -10,7 +10,7 @@ import { ok } from '../../../src/ground/result.ts';
 import { createWidgets } from '../../../src/pages/widgets/index.ts';
 import type { ToolFile } from '../../../src/tools/folder/tool-file.ts';
 import stockLevels, { resources } from '../../recipes/tools/stock-levels.ts';
-import { describeInBrowser, takePage, untilReached } from '../../support/browser.ts';
+import { confirm, describeInBrowser, takePage, untilReached } from '../../support/browser.ts';
 import { startServer } from '../../support/server-process.ts';
 import { createTestApp } from '../../support/test-app.ts';
 import { anyone, facts } from '../../support/tools.ts';
@@ -263,8 +263,7 @@ describeInBrowser('the preview page', (browser) => {
     await rotate.click();
     await list.getByRole('group', { name: 'Rotate CI pipeline?' }).getByRole('button', { name: 'Rotate' }).click();
     await list.getByRole('group', { name: 'New key of CI pipeline' }).waitFor();
-    await list.getByRole('button', { name: 'Delete old laptop' }).click();
-    await list.getByRole('group', { name: 'Delete old laptop?' }).getByRole('button', { name: 'Delete' }).click();
+    await confirm(list, 'Delete', 'old laptop');
     await list.getByText('5 keys', { exact: true }).waitFor();
     await page.frameLocator('iframe[title="api-keys-list, light"]').getByText('6 keys', { exact: true }).waitFor();
     expect(misdeeds).toEqual([]);

@@ -2,22 +2,17 @@
 
 import { expect, test } from 'bun:test';
 import type { Frame } from 'playwright-core';
-import { describeInBrowser } from '../../support/browser.ts';
+import { confirm, describeInBrowser, press } from '../../support/browser.ts';
 import { type BareHost, listOf, responseTo, toolResult, withShown } from './bare-host.ts';
 
 const SUCCESS = { content: [], structuredContent: { success: true, message: 'Done as asked' } };
 const FAILURE = { isError: true, content: [{ type: 'text', text: 'Out of reach' }] };
 
-/** Presses the button of a key, in its opened row if it is there, and then the one that confirms the question it opens. */
-async function confirm(frame: Frame, verb: 'Revoke' | 'Delete', name: string) {
-  const button = frame.getByRole('button', { name: `${verb} ${name}`, exact: true });
-  if ((await button.count()) === 0)
-    await frame.getByRole('button', { name: `More about ${name}`, exact: true }).click();
-  await button.click();
-  await frame
-    .getByRole('group', { name: `${verb} ${name}?` })
-    .getByRole('button', { name: verb })
-    .click();
+/** Confirms what a button of a key asks, in its opened row if it is there. */
+async function confirmInRow(frame: Frame, verb: 'Revoke' | 'Delete', name: string) {
+  const isOpen = (await frame.getByRole('button', { name: `${verb} ${name}`, exact: true }).count()) > 0;
+  if (!isOpen) await press(frame, `More about ${name}`);
+  await confirm(frame, verb, name);
 }
 
 const focused = (frame: Frame) =>
@@ -30,18 +25,18 @@ describeInBrowser('the widget api-keys-list', (browser) => {
   test('leaves the focus where the person has gone while the response was awaited, also where a count changes', async () => {
     await withList(['slow', 'other', 'third'], async (host) => {
       const { frame, post } = host;
-      await confirm(frame, 'Revoke', 'slow');
+      await confirmInRow(frame, 'Revoke', 'slow');
       await frame.getByRole('button', { name: 'More about other' }).click();
       await frame.getByRole('button', { name: 'Revoke other' }).click();
       expect(await focused(frame)).toBe('Cancel');
       await post(await responseTo(host, SUCCESS));
       await frame.getByText('Done as asked').waitFor();
       expect(await focused(frame)).toBe('Cancel');
-      await confirm(frame, 'Delete', 'slow');
+      await confirmInRow(frame, 'Delete', 'slow');
       await frame.getByRole('button', { name: 'Active 2' }).focus();
       await post(await responseTo(host, SUCCESS));
       expect(await focused(frame)).toBe('Active 2');
-      await confirm(frame, 'Revoke', 'third');
+      await confirmInRow(frame, 'Revoke', 'third');
       await frame.getByRole('button', { name: 'Active 2' }).focus();
       await post(await responseTo(host, SUCCESS));
       await frame.getByRole('button', { name: 'Active 1' }).waitFor();
@@ -52,10 +47,10 @@ describeInBrowser('the widget api-keys-list', (browser) => {
   test('an action asked in an older list shows its result in a newer one', async () => {
     await withList(['one', 'two'], async (host) => {
       const { frame, post } = host;
-      await confirm(frame, 'Revoke', 'one');
+      await confirmInRow(frame, 'Revoke', 'one');
       await post(toolResult(listOf('one', 'two')), await responseTo(host, SUCCESS));
       await frame.getByRole('button', { name: 'Revoked 1' }).waitFor();
-      await confirm(frame, 'Delete', 'two');
+      await confirmInRow(frame, 'Delete', 'two');
       await post(toolResult(listOf('one', 'two')), await responseTo(host, SUCCESS));
       expect(await frame.locator('.name').allTextContents()).toEqual(['one']);
     });
@@ -70,7 +65,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       await frame.getByRole('searchbox').fill('');
       await frame.getByText('2 keys', { exact: true }).waitFor();
       await post(toolResult(listOf('last')));
-      await confirm(frame, 'Delete', 'last');
+      await confirmInRow(frame, 'Delete', 'last');
       await post(await responseTo(host, SUCCESS));
       await frame.getByRole('heading', { name: 'No API keys yet' }).waitFor();
       expect(await focused(frame)).toBe('No API keys yet');
@@ -80,10 +75,10 @@ describeInBrowser('the widget api-keys-list', (browser) => {
   test('keeps a row in sight while its response is awaited, whatever is searched, without what an earlier try said', async () => {
     await withList([...'12345678'], async (host) => {
       const { frame, post } = host;
-      await confirm(frame, 'Revoke', '1');
+      await confirmInRow(frame, 'Revoke', '1');
       await post(await responseTo(host, SUCCESS));
       await frame.getByText('Done as asked').waitFor();
-      await confirm(frame, 'Revoke', '2');
+      await confirmInRow(frame, 'Revoke', '2');
       await frame.getByRole('searchbox').fill('8');
       await post(await responseTo(host, FAILURE));
       await frame.getByRole('alert').getByText('Out of reach').waitFor();
