@@ -1,15 +1,11 @@
 // Paths, methods, and the order of the checks that come before any handler.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { postText, sendOverSocket } from './support/http-socket.ts';
 import { PATHS } from './support/tables.ts';
-import { bearer, createTestApp, readResponse, type TestApp } from './support/test-app.ts';
+import { bearer, createTestApp, readResponse, sharedApp } from './support/test-app.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await createTestApp();
-});
-afterAll(() => app.close());
+const app = await sharedApp();
 
 const fetched = async (path: string, init?: RequestInit) => readResponse(await fetch(app.url + path, init));
 

@@ -1,10 +1,9 @@
 // GET /: says where a leaked key is ended and where a request came from, and repeats nothing that is no address.
 
-import { afterAll, expect, test } from 'bun:test';
-import { createTestApp } from '../support/test-app.ts';
+import { expect, test } from 'bun:test';
+import { createTestApp, sharedApp } from '../support/test-app.ts';
 
-const app = await createTestApp();
-afterAll(() => app.close());
+const app = await sharedApp();
 
 test('whoever finds a key is told where to end it', async () => {
   const text = await (await fetch(app.url)).text();

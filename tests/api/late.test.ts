@@ -10,7 +10,7 @@ import { type Ask, call, eventReader, fetchMcp, post, request, WAYS } from '../s
 import { startProxy } from '../support/proxy.ts';
 import { storeOn } from '../support/store-mode.ts';
 import { startPrimary } from '../support/template.ts';
-import { bearer, createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, insertKey, type Json, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 import { advanceUntil } from '../support/wait-for.ts';
 
@@ -90,8 +90,7 @@ async function start(): Promise<Started> {
 
 type Outcome = 'success' | 'refused' | 'later';
 
-// biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
-function inBand({ result }: any): Outcome {
+function inBand({ result }: Json): Outcome {
   if (result.isError !== true) return 'success';
   const [{ text }] = result.content;
   return text === 'Invalid or expired API key' ? 'refused' : text.startsWith('The key store is out') ? 'later' : text;

@@ -1,7 +1,7 @@
 // RFC 9728 metadata, and the challenge that leads to it.
 
-import { afterAll, describe, expect, test } from 'bun:test';
-import { createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
+import { describe, expect, test } from 'bun:test';
+import { createTestApp, readResponse, sharedApp, type TestApp } from '../support/test-app.ts';
 
 const AUTHORIZATION_SERVER = 'https://login.example/tenant';
 const WITH_SERVER = { JWT_SECRET: undefined, JWT_ISSUER: AUTHORIZATION_SERVER };
@@ -9,8 +9,7 @@ const WITH_SERVER = { JWT_SECRET: undefined, JWT_ISSUER: AUTHORIZATION_SERVER };
 const metadataAt = async (app: TestApp, path: string, init: RequestInit = {}) =>
   readResponse(await fetch(`${new URL(app.url).origin}/.well-known/oauth-protected-resource${path}`, init));
 
-const app = await createTestApp({ env: WITH_SERVER });
-afterAll(() => app.close());
+const app = await sharedApp({ env: WITH_SERVER });
 
 describe('with an authorization server', () => {
   test.each(['', '/mcp', '/sse'])('the document of "%s" names its own address', async (path) => {

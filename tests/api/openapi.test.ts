@@ -1,15 +1,14 @@
 // GET /openapi.json describes /tools/* with the schemas the tools validate with.
 
-import { afterAll, expect, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { type Call, defineTool, type Guard, ok, sequence } from '../../src/start/package/index.ts';
 import { post, request } from '../support/mcp.ts';
-import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, readResponse, sharedApp, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
-const app = await createTestApp();
+const app = await sharedApp();
 const document = (await readResponse(await fetch(`${app.url}/openapi.json`))).body;
-afterAll(() => app.close());
 
 test('it is OpenAPI 3.1 of this server', () => {
   expect(document).toMatchObject({

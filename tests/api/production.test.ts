@@ -1,6 +1,6 @@
 // Production: what it refuses to start without, and credentials over HTTPS only.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok } from '../../src/start/package/index.ts';
 import { makeCertificate } from '../support/certificate.ts';
@@ -14,6 +14,7 @@ import {
   createTestApp,
   failureOf,
   readResponse,
+  sharedApp,
   TEST_SECRET,
   type TestApp,
   type TestResponse,
@@ -72,8 +73,7 @@ describe('start', () => {
   });
 });
 
-const app = await createTestApp({ env: PRODUCTION });
-afterAll(() => app.close());
+const app = await sharedApp({ env: PRODUCTION });
 
 describe('credentials over plain HTTP', () => {
   const CARRYING: [string, Record<string, string>, unknown][] = [

@@ -1,6 +1,6 @@
 // POST /revoke: whoever has a key ends it. What each secret ends, what is understood, and what a caller may learn.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { openDatabase } from '../support/database-client.ts';
 import { startProxy } from '../support/proxy.ts';
@@ -12,6 +12,7 @@ import {
   createTestApp,
   eventsIn,
   readResponse,
+  sharedApp,
   type TestApp,
   type TestResponse,
 } from '../support/test-app.ts';
@@ -35,8 +36,7 @@ const rotate = async (app: TestApp, keyId: string, overlapHours = 1): Promise<st
   return body.key;
 };
 
-const app = await createTestApp();
-afterAll(() => app.close());
+const app = await sharedApp();
 
 describe('understood', () => {
   test.each<[string, (key: string) => [body: string, type?: string]]>([

@@ -1,14 +1,13 @@
 // Where a key is found, and what is refused. Which of several credentials decides, of each tool and over each transport, is
 // in ../security/authorization.test.ts.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { postText, sendOverSocket } from '../support/http-socket.ts';
-import { bearer, COUNTED, createTestApp } from '../support/test-app.ts';
+import { bearer, COUNTED, createTestApp, sharedApp } from '../support/test-app.ts';
 
 const BAD = `sk_test_${'0'.repeat(64)}`;
-const app = await createTestApp();
+const app = await sharedApp();
 const good = (await app.createKey('alice')).key; // alice's
-afterAll(() => app.close());
 
 /** The owner of the data, or the code of the refusal. */
 async function owner(at: { x?: string; auth?: string; meta?: unknown }): Promise<string> {

@@ -1,10 +1,10 @@
 // Failures in a tool's own words: what callers and the log see of them, and which are bugs.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, err, type Failure, failure } from '../../src/start/package/index.ts';
 import { call, callOverWays, post } from '../support/mcp.ts';
-import { createTestApp } from '../support/test-app.ts';
+import { sharedApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 let invalid: { path: string; message: string }[] = [];
@@ -19,8 +19,7 @@ const failing = [
   defineTool(anyone, { ...facts('fail_later'), input: v.strictObject({}), run: async () => err(failure(fails)) }),
 ];
 
-const app = await createTestApp({ tools: () => failing });
-afterAll(() => app.close());
+const app = await sharedApp({ tools: () => failing });
 
 const SHOP_CLOSED: Failure = { status: 503, code: 'shop_closed', detail: 'The shop is closed', retryAfterS: 90 };
 

@@ -1,9 +1,9 @@
 // Guards compose: order, first refusal, and a wrong order that does not compile (the type checker runs this file too).
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { type Call, defineTool, err, type Guard, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
-import { createTestApp, insertKey } from '../support/test-app.ts';
+import { createTestApp, insertKey, sharedApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
 const schemas = { input: v.strictObject({}), output: v.strictObject({ who: v.string() }) };
@@ -87,8 +87,7 @@ export const wrong = ({ guards }: ToolDeps) => [
   }),
 ];
 
-const app = await createTestApp({ tools });
-afterAll(() => app.close());
+const app = await sharedApp({ tools });
 
 test.each([
   ['right_order', ['read', 'write'], 200],

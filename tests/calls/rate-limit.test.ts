@@ -1,12 +1,20 @@
 // The number of calls per window and key, and the headers that tell it on every response of a limited tool.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
 import { childOf } from '../support/children.ts';
 import { testClock } from '../support/clock.ts';
 import { postText, sendOverSocket } from '../support/http-socket.ts';
-import { bearer, createTestApp, failureOf, insertKey, type TestApp, type TestResponse } from '../support/test-app.ts';
+import {
+  bearer,
+  createTestApp,
+  failureOf,
+  insertKey,
+  sharedApp,
+  type TestApp,
+  type TestResponse,
+} from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
 /** Windows are aligned to the clock: here one of each length begins. */
@@ -55,8 +63,7 @@ test('0 requests switches the limit off, and no header mentions it', async () =>
   expect(said(await app.call('get_data')).policy).toBeNull();
 });
 
-const app = await createTestApp({ env: TWO_A_MINUTE, clock: onTheHour() });
-afterAll(() => app.close());
+const app = await sharedApp({ env: TWO_A_MINUTE, clock: onTheHour() });
 
 describe('every response of a limited tool carries the headers', () => {
   const UNTOUCHED = { policy: '"key";q=2;w=60', limit: '"key";r=2;t=60' };

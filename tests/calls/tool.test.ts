@@ -1,6 +1,6 @@
 // A tool as its author defines it: time, cancellation, output that fits its schema, bugs.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import * as v from 'valibot';
@@ -18,7 +18,7 @@ import { postJson } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { call, callOverWays, modern, post, request } from '../support/mcp.ts';
 import { storeOn } from '../support/store-mode.ts';
-import { createTestApp, failureOf, type LogLine } from '../support/test-app.ts';
+import { createTestApp, failureOf, type LogLine, sharedApp } from '../support/test-app.ts';
 import { anyone, CONTENT_BLOCKS, facts, steeredTool } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -84,7 +84,7 @@ let run: (input: { readonly id?: string | undefined }) => unknown = () => ok({ s
 const counted = v.looseObject({ n: v.optional(v.number()) });
 const odd = v.strictObject({ prices: v.optional(v.record(v.string(), v.number()), {}), id: v.optional(v.string()) });
 const told = { ...schemas, run: () => run({}) as never };
-const app = await createTestApp({
+const app = await sharedApp({
   tools: ({ guards }: ToolDeps) => [
     defineTool(anyone, { ...facts('says'), ...told }),
     defineTool(anyone, { ...facts('takes'), ...told, input: odd, run: (input) => run(input) as never }),
@@ -98,7 +98,6 @@ const app = await createTestApp({
     defineTool(anyone, { ...facts('fine'), ...schemas, run: () => ok({ said: 'said' }) }),
   ],
 });
-afterAll(() => app.close());
 
 /** Calls a tool whose call fails as by a bug; returns the line of the log about it. */
 async function bugOf(tool: string): Promise<LogLine | undefined> {

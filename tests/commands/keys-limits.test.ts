@@ -1,17 +1,13 @@
 // What `keys` says and changes of limits, quotas and uses, beside a running server.
 
-import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import { testClock } from '../support/clock.ts';
 import { jsonLines, keysCommand } from '../support/keys-command.ts';
-import { createTestApp, type TestApp } from '../support/test-app.ts';
+import { sharedApp } from '../support/test-app.ts';
 import { advanceUntil } from '../support/wait-for.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  // Uses are of a day, by the clock of the commands too.
-  app = await createTestApp({ store: 'embedded', env: { RATE_LIMIT_WINDOW: '366d' }, clock: testClock(Date.now()) });
-});
-afterAll(() => app.close());
+// Uses are of a day, by the clock of the commands too.
+const app = await sharedApp({ store: 'embedded', env: { RATE_LIMIT_WINDOW: '366d' }, clock: testClock(Date.now()) });
 
 const env = () => ({ RATE_LIMIT_WINDOW: '366d', DATABASE_URL: `file:${app.folder}/keys.db` });
 const keys = (...args: string[]) => keysCommand(env(), args);

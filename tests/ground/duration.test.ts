@@ -1,11 +1,10 @@
 // Spans of time as people write them: in the window of a key's limit, and of the server's.
 
-import { afterAll, expect, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import { parseConfig } from '../../src/start/package/index.ts';
-import { bearer, createTestApp, listedKeys } from '../support/test-app.ts';
+import { bearer, listedKeys, sharedApp } from '../support/test-app.ts';
 
-const app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } }); // which bounds no limit of a key
-afterAll(() => app.close());
+const app = await sharedApp({ env: { RATE_LIMIT_REQUESTS: '0' } }); // which bounds no limit of a key
 
 const limitOf = (window: string) => ({ name: 'n', scopes: [], rateLimit: { requests: 1, window } });
 

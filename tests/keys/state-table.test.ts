@@ -1,19 +1,18 @@
 // The states and transitions of a key, row by row, with a clock moved by hand. Each row ends with what the store holds.
 
-import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
-import { bearer, createTestApp, listedKeys } from '../support/test-app.ts';
+import { beforeEach, describe, expect, test } from 'bun:test';
+import { bearer, createTestApp, listedKeys, sharedApp } from '../support/test-app.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** Another for each test. */
 let owner = '';
 let owners = 0;
-const app = await createTestApp();
+const app = await sharedApp();
 beforeEach(() => {
   owners += 1;
   owner = `owner ${owners}`;
 });
-afterAll(() => app.close());
 
 const end = async (tool: 'revoke_api_key' | 'delete_api_key', keyId: string, by = owner, at = app) =>
   at.call(tool, { keyId }, await bearer(at, by));

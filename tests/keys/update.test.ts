@@ -1,12 +1,11 @@
 // The service-level update of name and scopes. No tool offers it, so it is called directly.
 
-import { afterAll, expect, test } from 'bun:test';
-import { actorFor, bearer, createTestApp, listedKeys } from '../support/test-app.ts';
+import { expect, test } from 'bun:test';
+import { actorFor, bearer, listedKeys, sharedApp } from '../support/test-app.ts';
 
 const alice = actorFor('alice');
 
-const app = await createTestApp();
-afterAll(() => app.close());
+const app = await sharedApp();
 
 const seen = async (keyId: string) => {
   const { name, scopes } = (await listedKeys(app, 'alice')).find(({ id }) => id === keyId) ?? {};

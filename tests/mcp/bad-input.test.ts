@@ -1,13 +1,12 @@
 // Input that is no message, or a broken one. Each response is checked, and then that the server still works.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { openSse, post, request } from '../support/mcp.ts';
-import { createTestApp } from '../support/test-app.ts';
+import { sharedApp } from '../support/test-app.ts';
 
 const MiB = 1024 * 1024;
 
-const app = await createTestApp();
-afterAll(() => app.close());
+const app = await sharedApp();
 
 describe('ids', () => {
   test.each([

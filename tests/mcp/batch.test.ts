@@ -1,16 +1,15 @@
 // Batches on /mcp, which only 2025-03-26 and 2024-11-05 have.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { call, META, post, request } from '../support/mcp.ts';
-import { bearer, createTestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, sharedApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 const pings = (count: number) => Array.from({ length: count }, (_, index) => request('ping', undefined, index));
 
-const app = await createTestApp();
-afterAll(() => app.close());
+const app = await sharedApp();
 
 describe('a batch', () => {
   test.each([[{}], [{ 'mcp-protocol-version': '2025-03-26' }], [{ 'mcp-protocol-version': '2024-11-05' }]])(

@@ -5,7 +5,7 @@ import * as v from 'valibot';
 import { defineTool, ok } from '../../src/start/package/index.ts';
 import { userHeaders } from '../support/client.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
-import { createTestApp, TEST_SECRET } from '../support/test-app.ts';
+import { createTestApp, type Json, TEST_SECRET } from '../support/test-app.ts';
 import { anyone, CONTENT_BLOCKS, facts, SERVER_TOOLS as TOOLS } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { CONNECTS, type Connect, type Connected, type ToolResult } from './clients.ts';
@@ -20,8 +20,7 @@ afterAll(async () => {
   expect(await server.stop()).toBe(0);
 });
 
-// biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
-const output = (result: ToolResult): any => {
+const output = (result: ToolResult): Json => {
   if (result.isError === true || result.structuredContent === undefined) throw new Error(JSON.stringify(result));
   return result.structuredContent;
 };

@@ -1,15 +1,14 @@
 // KEY_REVEAL=widget: over MCP a new key is in `_meta` for the widget alone, or it is not made.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { type Call, defineTool, ok, type ToolContent } from '../../src/start/package/index.ts';
 import { call, fetchMcp, MODERN, modern, openSse, post, postModern, request, WITH_WIDGETS } from '../support/mcp.ts';
-import { bearer, createTestApp, type TestResponse } from '../support/test-app.ts';
+import { bearer, createTestApp, sharedApp, type TestResponse } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
-const app = await createTestApp({ env: { KEY_REVEAL: 'widget' } });
+const app = await sharedApp({ env: { KEY_REVEAL: 'widget' } });
 const headers = await bearer(app, 'alice');
-afterAll(() => app.close());
 
 const KEY = /sk_test_[0-9a-f]{64}/;
 const INPUT = { name: 'n', scopes: ['read'] };

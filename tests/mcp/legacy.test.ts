@@ -1,14 +1,13 @@
 // /mcp up to 2025-11-25: initialize, lifecycle, the version header, methods.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { type HeaderMap, post, request } from '../support/mcp.ts';
-import { createTestApp } from '../support/test-app.ts';
+import { sharedApp } from '../support/test-app.ts';
 
 const CAPABILITIES = { tools: {}, resources: {}, extensions: { 'io.modelcontextprotocol/ui': {} } };
 const VERSIONS = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'];
 
-const app = await createTestApp();
-afterAll(() => app.close());
+const app = await sharedApp();
 
 const initialize = (protocolVersion: unknown) =>
   request('initialize', { protocolVersion, capabilities: {}, clientInfo: { name: 'test', version: '1' } });

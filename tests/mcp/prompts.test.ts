@@ -1,13 +1,13 @@
 // Prompts and completions of one's own, over every transport and revision, and a server that has none.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { definePrompt, err, form, ok, type Prompt, sequence, type ToolDeps } from '../../src/start/package/index.ts';
 import { createTestApp as createOwnTestApp } from '../../src/start/package/testing.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
 import { modern, post, postModern, request, WAYS } from '../support/mcp.ts';
-import { createTestApp, failureOf, insertKey, type TestApp } from '../support/test-app.ts';
+import { createTestApp, failureOf, insertKey, sharedApp, type TestApp } from '../support/test-app.ts';
 import { anyone } from '../support/tools.ts';
 import { CONNECTS } from './clients.ts';
 
@@ -58,9 +58,8 @@ const more = [
     },
   }),
 ];
-const app = await createTestApp({ prompts: (deps) => [visit(deps), ...more], clock });
+const app = await sharedApp({ prompts: (deps) => [visit(deps), ...more], clock });
 const reader = { 'x-api-key': await insertKey(app, 'alice', ['read']) };
-afterAll(() => app.close());
 
 const PORTO = { name: 'visit', arguments: { city: 'Porto' } };
 

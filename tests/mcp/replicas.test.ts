@@ -10,7 +10,7 @@ import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { callOver, userHeaders } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
-import { TEST_SECRET } from '../support/test-app.ts';
+import { type Json, TEST_SECRET } from '../support/test-app.ts';
 import { waitForWithin } from '../support/wait-for.ts';
 import { CONNECTS } from './clients.ts';
 
@@ -88,8 +88,7 @@ describe.each(overHttp)('%s', (name, connect) => {
     const url = `http://127.0.0.1:${balancer.port}`;
     const owner = `owner of ${name}`;
     const user = await connect(url, await userHeaders(owner));
-    // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
-    const output = async (tool: string, args: Record<string, unknown> = {}): Promise<any> => {
+    const output = async (tool: string, args: Record<string, unknown> = {}): Promise<Json> => {
       const { structuredContent, isError, content } = await user.callTool({ name: tool, arguments: args });
       if (isError === true) throw new Error(JSON.stringify(content));
       return structuredContent;

@@ -1,16 +1,15 @@
 // Tools and resources over /mcp: lists, denials, what is returned and in which media type. Who may call what is in
 // ../security/authorization.test.ts.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, err, ok, type Problem, type ToolContent } from '../../src/start/package/index.ts';
 import { call, callOverWays, post, postModern, request, WAYS } from '../support/mcp.ts';
-import { bearer, createTestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, sharedApp } from '../support/test-app.ts';
 import { anyone, facts, NOT_JSON, SERVER_TOOLS } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-const app = await createTestApp();
-afterAll(() => app.close());
+const app = await sharedApp();
 
 const textOf = (body: { result: { content: { text: string }[] } }) => body.result.content[0]?.text;
 

@@ -1,19 +1,15 @@
 // DNS rebinding: a page whose own host name was made to resolve to this server. To the browser the two are one origin,
 // so nothing but the name in the request tells them apart.
 
-import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import { postText, sendOverSocket } from '../support/http-socket.ts';
 import { call, modern, request } from '../support/mcp.ts';
 import { pathOf, rows } from '../support/tables.ts';
-import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { bearer, sharedApp } from '../support/test-app.ts';
 
 const NAMES = ['evil.example', 'evil.example:3000', 'localhost.evil.example', '127.0.0.1.evil.example', 'localhost.'];
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await createTestApp();
-});
-afterAll(() => app.close());
+const app = await sharedApp();
 
 const INITIALIZE = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'page', version: '1' } };
 

@@ -1,16 +1,12 @@
 // Request smuggling (RFC 9112 §11.2): a request whose length can be read in two ways is refused and its connection
 // closed, so that no proxy in front of this server can be made to take part of it for somebody else's request.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { parseResponses } from '../support/http-responses.ts';
 import { openHttpSocket } from '../support/http-socket.ts';
-import { createTestApp, type TestApp } from '../support/test-app.ts';
+import { sharedApp } from '../support/test-app.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await createTestApp();
-});
-afterAll(() => app.close());
+const app = await sharedApp();
 
 const SMUGGLED = 'GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n';
 const LAST = 'GET /last HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n';

@@ -39,6 +39,12 @@ export const makeForConnection = (
     body: JSON.stringify({ ...Object.fromEntries(page.searchParams), ...decided }),
   });
 
+/** The code that a client gets for such a key. */
+export async function codeByClick(...made: Parameters<typeof makeForConnection>): Promise<string> {
+  const { location } = (await (await makeForConnection(...made)).json()) as { location: string };
+  return new URL(location).searchParams.get('code') ?? '';
+}
+
 /** What the client is sent back with. */
 export async function sentBack(response: Response): Promise<URLSearchParams> {
   const location = response.headers.get('location');

@@ -1,6 +1,6 @@
 // MCP as bytes: messages of both eras, and an SSE stream read event by event.
 
-import { readResponse, type TestApp, type TestResponse } from './test-app.ts';
+import { type Json, readResponse, type TestApp, type TestResponse } from './test-app.ts';
 
 export type HeaderMap = Record<string, string>;
 export const ACCEPT = 'application/json, text/event-stream';
@@ -141,8 +141,7 @@ export interface SseSession {
   /** Where to post, as the stream said it. */
   readonly endpoint: string;
   post(message: unknown, headers?: HeaderMap): Promise<TestResponse>;
-  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
-  nextMessage(): Promise<any>;
+  nextMessage(): Promise<Json>;
   readonly events: ReturnType<typeof eventReader>;
   drop(): Promise<void>;
 }
@@ -180,8 +179,7 @@ export type Ask = (
   method: string,
   params?: Record<string, unknown>,
   headers?: HeaderMap,
-  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
-) => Promise<any>;
+) => Promise<Json>;
 
 /** Every way to speak MCP to a server. */
 export const WAYS: Readonly<Record<'legacy' | 'modern' | 'batch' | 'sse', Ask>> = {
@@ -205,8 +203,7 @@ export async function callOverWays(
   app: Pick<TestApp, 'url'>,
   tool: string,
   { args = {}, headers = {}, ...more }: { args?: object; headers?: HeaderMap; _meta?: object } = {},
-  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
-): Promise<any[]> {
+): Promise<Json[]> {
   const messages = [];
   for (const ask of Object.values(WAYS)) {
     messages.push(await ask(app, 'tools/call', { name: tool, arguments: args, ...more }, headers));

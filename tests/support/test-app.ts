@@ -1,6 +1,7 @@
 // The app for tests (src/start/package/testing), on each kind of store, and with what only these tests look at: the
 // database beside it, as operators see it, and the few things of it that no request reaches.
 
+import { afterAll } from 'bun:test';
 import type { App, ServiceOptions } from '../../src/app.ts';
 import type { Env } from '../../src/config/env.ts';
 import type { Actor, Caller } from '../../src/keys/actor.ts';
@@ -16,6 +17,9 @@ import type { TestClock } from './clock.ts';
 import { temporaryFolder } from './folder.ts';
 import { keysCommand } from './keys-command.ts';
 import { defaultStoreMode, type StoreMode, startStore, type TestStore } from './store-mode.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
+export type Json = any;
 
 export type { LogLine } from '../../src/start/package/testing/test-app.ts';
 export { type Env, readResponse, TEST_SECRET, type TestResponse };
@@ -89,6 +93,13 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
     close,
     [Symbol.asyncDispose]: close,
   };
+}
+
+/** Makes an app that the tests of a file share: it is closed after the last of them. */
+export async function sharedApp(options?: TestAppOptions): Promise<TestApp> {
+  const app = await createTestApp(options);
+  afterAll(app.close);
+  return app;
 }
 
 /**

@@ -2,11 +2,13 @@
 
 import { callOver } from './client.ts';
 import { call, openSse, post } from './mcp.ts';
+import type { Json } from './test-app.ts';
 
 /** What came of a call. `refused`: the credential is no good; `later`: 503, or its equivalent in-band. */
 export type Outcome =
-  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
-  { readonly kind: 'ok'; readonly output: any } | { readonly kind: 'refused' } | { readonly kind: 'later' };
+  | { readonly kind: 'ok'; readonly output: Json }
+  | { readonly kind: 'refused' }
+  | { readonly kind: 'later' };
 
 export type CallTool = (tool: string, input: object, headers: Record<string, string>) => Promise<Outcome>;
 
@@ -81,8 +83,7 @@ export function transportOf(index: number, url: string): CallTool {
   return (transports[index % transports.length] ?? overRest)(url);
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
-function outcomeOf(tool: string, message: any): Outcome {
+function outcomeOf(tool: string, message: Json): Outcome {
   const { result } = message;
   if (result?.isError !== true && result?.structuredContent) return { kind: 'ok', output: result.structuredContent };
   const text = String(result?.content?.[0]?.text);

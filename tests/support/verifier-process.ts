@@ -7,6 +7,7 @@ import { decided } from './checked-service.ts';
 import { ROOT } from './documents.ts';
 import { temporaryFolder } from './folder.ts';
 import type { Service } from './service.ts';
+import type { Json } from './test-app.ts';
 
 /** Programs that clients run on. */
 export const CLIENTS = ['python3', 'node', 'bun', 'deno'] as const;
@@ -34,11 +35,9 @@ export type Asked =
 export interface VerifierProcess {
   readonly pid: number;
   /** Several may be under way. */
-  // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
-  ask(asked: Asked): Promise<any>;
+  ask(asked: Asked): Promise<Json>;
   /** Asks until the answer isn't 503. */
-  // biome-ignore lint/suspicious/noExplicitAny: the same
-  decided(asked: Asked): Promise<any>;
+  decided(asked: Asked): Promise<Json>;
   /** Has no more questions. Resolves with the exit code when it has ended by itself. */
   end(): Promise<number>;
   signal(name: NodeJS.Signals): void;
@@ -145,8 +144,7 @@ export async function startVerifier(
   return {
     pid: child.pid,
     ask,
-    // biome-ignore lint/suspicious/noExplicitAny: the same
-    decided: (asked) => decided(() => ask(asked) as Promise<any>),
+    decided: (asked) => decided(() => ask(asked) as Promise<Json>),
     async end() {
       child.stdin.end();
       return child.exited;

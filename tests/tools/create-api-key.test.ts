@@ -1,15 +1,10 @@
 // What create_api_key takes, at, below and above each bound, and what it returns.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { describe, expect, test } from 'bun:test';
+import { bearer, sharedApp } from '../support/test-app.ts';
 
-let app: TestApp;
-let headers: { authorization: string };
-beforeAll(async () => {
-  app = await createTestApp();
-  headers = await bearer(app, 'alice');
-});
-afterAll(() => app.close());
+const app = await sharedApp();
+const headers = await bearer(app, 'alice');
 
 const create = (input: unknown) => app.call('create_api_key', input, headers);
 const GOOD = { name: 'n', scopes: ['read'] };

@@ -1,19 +1,15 @@
 // User JWTs signed with the shared secret: the rules, and known attacks on them (RFC 8725, and the CVEs behind it), each
 // with a token that a naive verifier accepts. An issuer's are in issuer-token.test.ts.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { generateKeyPairSync } from 'node:crypto';
 import { SignJWT } from 'jose';
 import { encodePart, handmade } from '../support/handmade-token.ts';
 import { sendOverSocket } from '../support/http-socket.ts';
-import { createTestApp, type Env, TEST_SECRET, type TestApp, type TestResponse } from '../support/test-app.ts';
+import { createTestApp, type Env, sharedApp, TEST_SECRET, type TestResponse } from '../support/test-app.ts';
 import { expectRefused } from './refused-token.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await createTestApp();
-});
-afterAll(() => app.close());
+const app = await sharedApp();
 
 const HS256 = { alg: 'HS256', typ: 'JWT' };
 const SECRET = new TextEncoder().encode(TEST_SECRET);

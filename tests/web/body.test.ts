@@ -1,15 +1,14 @@
 // Media type, size and syntax of a body, with a length and without.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { isWhole, openHttpSocket, parseResponse, postText, sendOverSocket } from '../support/http-socket.ts';
 import { labelled } from '../support/labels.ts';
-import { bearer, createTestApp, readResponse } from '../support/test-app.ts';
+import { bearer, readResponse, sharedApp } from '../support/test-app.ts';
 
 const BODY_BYTES_MAX = 1024 * 1024;
 
-const app = await createTestApp();
+const app = await sharedApp();
 const alice = await bearer(app, 'alice');
-afterAll(() => app.close());
 
 const LIST = '/tools/list_api_keys';
 const post = async (body: string | undefined, headers: Record<string, string> = {}, path = LIST) =>

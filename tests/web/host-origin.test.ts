@@ -1,8 +1,8 @@
 // Which hosts are accepted, and which pages may call. When credentials need HTTPS is in routes/production.test.ts.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { postText, sendOverSocket } from '../support/http-socket.ts';
-import { createTestApp, type TestApp } from '../support/test-app.ts';
+import { createTestApp, sharedApp, type TestApp } from '../support/test-app.ts';
 
 const asked = (app: TestApp, host: string, path = '/') =>
   sendOverSocket(app.url, `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
@@ -10,8 +10,7 @@ const asked = (app: TestApp, host: string, path = '/') =>
 const from = (app: TestApp, origin: string, init: RequestInit = {}, path = '/tools/get_data') =>
   fetch(app.url + path, { method: 'POST', ...init, headers: { origin, ...init.headers } });
 
-const app = await createTestApp();
-afterAll(() => app.close());
+const app = await sharedApp();
 
 describe('host', () => {
   test('by default loopback names and IP literals are accepted, other names are not', async () => {

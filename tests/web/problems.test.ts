@@ -1,14 +1,13 @@
 // What a refusal looks like. Which request gets which refusal is tested where the request belongs.
 
-import { afterAll, expect, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { type Call, defineTool, err, type Guard, ok } from '../../src/start/package/index.ts';
-import { bearer, createTestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, sharedApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
-const app = await createTestApp();
+const app = await sharedApp();
 const alice = await bearer(app, 'alice');
-afterAll(() => app.close());
 
 const post = (tool: string, body: string, headers: Record<string, string> = {}, at = app) =>
   fetch(`${at.url}/tools/${tool}`, {

@@ -1,17 +1,16 @@
 // Bodies that are not UTF-8 (RFC 8259 §8.1), and such as would have to be decoded first: refused by every route, before
 // anything is read from them, so that nothing is stored with U+FFFD in place of what was sent.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { sendOverSocket } from '../support/http-socket.ts';
 import { call, modern, openSse } from '../support/mcp.ts';
 import { pathOf, type RouteFacts, rows } from '../support/tables.ts';
-import { bearer, createTestApp } from '../support/test-app.ts';
+import { bearer, sharedApp } from '../support/test-app.ts';
 
 const env = { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1' };
 
-const app = await createTestApp({ env });
+const app = await sharedApp({ env });
 const alice = { ...(await bearer(app, 'alice')), 'content-type': 'application/json', origin: app.url };
-afterAll(() => app.close());
 
 const bytes = (text: string) => Buffer.from(text, 'latin1');
 const JSON_TYPE = 'application/json';

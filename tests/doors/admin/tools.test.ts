@@ -1,22 +1,16 @@
 // The tools for admins: who may call them, what they list, what they revoke, and what the trail says of it.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { childOf } from '../../support/children.ts';
 import { call, post } from '../../support/mcp.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { startStore, storeOn } from '../../support/store-mode.ts';
 import { startPrimary } from '../../support/template.ts';
-import { ADMINS, adminOf, bearer, createTestApp, eventsIn, type TestApp } from '../../support/test-app.ts';
+import { ADMINS, adminOf, bearer, createTestApp, eventsIn, sharedApp } from '../../support/test-app.ts';
 
-let app: TestApp;
-let admin: Record<string, string>;
-beforeAll(async () => {
-  app = await createTestApp({ env: ADMINS });
-  admin = await withRoles(['other', 'keys-admin']);
-});
-afterAll(() => app.close());
-
+const app = await sharedApp({ env: ADMINS });
 const withRoles = (roles: unknown) => bearer(app, 'root', { roles });
+const admin = await withRoles(['other', 'keys-admin']);
 const list = (input: object = {}, headers = admin) => app.call('admin_list_keys', input, headers);
 const revoke = (input: object, headers = admin) => app.call('admin_revoke_keys', input, headers);
 const update = (input: object, headers = admin) => app.call('admin_update_key', input, headers);

@@ -1,12 +1,12 @@
 // GET /metrics: who may read it, and that it counts what was asked, no more and no less.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { definePrompt, defineTool, ok, type ToolDeps } from '../../../src/start/package/index.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { call, openSse, post, postModern, request } from '../../support/mcp.ts';
-import { bearer, createTestApp, type TestApp } from '../../support/test-app.ts';
+import { bearer, createTestApp, sharedApp, type TestApp } from '../../support/test-app.ts';
 import { anyone, facts, promptFacts } from '../../support/tools.ts';
 
 const TOKEN = 'a-token-for-scrapers';
@@ -35,8 +35,7 @@ const operationsIn = (metrics: Map<string, number>): Record<string, number> =>
     }),
   );
 
-const app = await createTestApp({ env: METRICS });
-afterAll(() => app.close());
+const app = await sharedApp({ env: METRICS });
 
 describe('who may read it', () => {
   test('without METRICS_TOKEN /metrics is not found', async () => {

@@ -1,16 +1,15 @@
 // A blocked owner: whatever he is called, and wherever his key or token is shown.
 
-import { afterAll, expect, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { openDatabase } from '../../support/database-client.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { leaseOf, serviceOf } from '../../support/service.ts';
 import { storeOn } from '../../support/store-mode.ts';
 import { startPrimary } from '../../support/template.ts';
-import { bearer, createTestApp } from '../../support/test-app.ts';
+import { bearer, createTestApp, sharedApp } from '../../support/test-app.ts';
 
-const app = await createTestApp({ store: 'embedded', env: { RATE_LIMIT_REQUESTS: '0' } });
-afterAll(() => app.close());
+const app = await sharedApp({ store: 'embedded', env: { RATE_LIMIT_REQUESTS: '0' } });
 
 /** What the operator does becomes known with the next poll. */
 async function change(what: 'block' | 'unblock', owner: string): Promise<void> {

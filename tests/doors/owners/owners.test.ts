@@ -1,7 +1,7 @@
 // Limits, quotas and numbers of keys of an owner, for all keys together, and what a call costs: over HTTP, on one process
 // and on two that share a database.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../../src/start/package/index.ts';
@@ -26,6 +26,7 @@ import {
   createTestApp,
   eventsIn,
   failureOf,
+  sharedApp,
   TEST_SECRET,
   type TestApp,
   type TestResponse,
@@ -253,8 +254,7 @@ test('a quota in a list says what is left of it in its period, of each key what 
   ]);
 });
 
-const app = await createTestApp({ env: ADMINS });
-afterAll(() => app.close());
+const app = await sharedApp({ env: ADMINS });
 
 describe('settings', () => {
   test('are set, kept where nothing is given, taken back with null, and each change is one event', async () => {

@@ -1,18 +1,17 @@
 // POST /changes: what services that check keys from memory are told, when, and at what cost.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { childOf } from '../../support/children.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { labelled } from '../../support/labels.ts';
 import { changeKeys, changesOf, leaseOf, serviceOf } from '../../support/service.ts';
-import { bearer, COUNTED, createTestApp, listedKeys, metricsOf } from '../../support/test-app.ts';
+import { bearer, COUNTED, createTestApp, listedKeys, metricsOf, sharedApp } from '../../support/test-app.ts';
 
 const BOUND = 975;
 const MARK = /^[0-9a-f]{16}$/;
 
-const app = await createTestApp({ env: COUNTED });
+const app = await sharedApp({ env: COUNTED });
 const service = await serviceOf(app);
-afterAll(() => app.close());
 
 const now = async (cursor = '', fields: Record<string, string> = {}) => changesOf(app, service, { cursor, ...fields });
 

@@ -1,6 +1,6 @@
 // POST /introspect, asked by services that accept this server's keys: RFC 7662, as their libraries speak it.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import {
   allowInsecureRequests,
   ClientSecretBasic,
@@ -11,18 +11,24 @@ import {
 import { sendOverSocket } from '../../support/http-socket.ts';
 import { labelled } from '../../support/labels.ts';
 import { startSlowStore } from '../../support/slow-store.ts';
-import { bearer, createTestApp, readResponse, type TestApp, type TestResponse } from '../../support/test-app.ts';
+import {
+  bearer,
+  createTestApp,
+  readResponse,
+  sharedApp,
+  type TestApp,
+  type TestResponse,
+} from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 const UNKNOWN = `sk_test_${'0'.repeat(64)}`;
 const INACTIVE = { active: false };
 
-const app = await createTestApp({ env: { PUBLIC_URL: 'https://keys.example' } });
+const app = await sharedApp({ env: { PUBLIC_URL: 'https://keys.example' } });
 const service = await app.createKey('operator', { scopes: ['introspect'] });
 const scopeless = await app.createKey('operator', { scopes: ['introspection', 'INTROSPECT'] });
 const { key, id } = await app.createKey('alice', { name: 'ci', scopes: ['read', 'write'], expiresInDays: 1.00001 });
 const asUser = await bearer(app, 'operator');
-afterAll(() => app.close());
 
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
 const basic = (user: string, secret: string) => ({ authorization: `Basic ${btoa(`${user}:${secret}`)}` });

@@ -1,13 +1,12 @@
 // POST /introspect with a field `lease`: an answer that a service may remember, and the uses that it tells of later.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { childOf } from '../../support/children.ts';
 import { changesOf, leaseOf, serviceOf } from '../../support/service.ts';
-import { bearer, createTestApp, listedKeys, type TestApp } from '../../support/test-app.ts';
+import { bearer, createTestApp, listedKeys, sharedApp, type TestApp } from '../../support/test-app.ts';
 
-const app = await createTestApp();
+const app = await sharedApp();
 const service = await serviceOf(app);
-afterAll(() => app.close());
 
 const cursorOf = async (of = app, by = service): Promise<string> => (await changesOf(of, by, {})).body.cursor;
 const lent = async (key: string, fields: Record<string, string> = {}) =>

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'bun:test';
 import { testClock } from '../../support/clock.ts';
 import { makeForConnection, type Registered, register } from '../../support/hand-over.ts';
 import { askAsPerson, askForKey, pollForKey } from '../../support/key-request.ts';
-import { bearer, createTestApp, eventsIn, type TestApp } from '../../support/test-app.ts';
+import { bearer, createTestApp, eventsIn, type Json, type TestApp } from '../../support/test-app.ts';
 
 const OTHER = 'https://other.example/mcp';
 const ENV = { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1', OAUTH_RESOURCES: OTHER };
@@ -14,8 +14,7 @@ const DECIDED = { name: 'n', scopes: ['read'] };
 type User = Record<string, string>;
 interface Response {
   readonly status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
-  readonly body: any;
+  readonly body: Json;
 }
 
 /** A key that was asked for. */

@@ -8,7 +8,7 @@ import { EXCHANGE, exchange, JWT_BEARER } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
 import { testClock } from '../../support/clock.ts';
 import { temporaryFolder } from '../../support/folder.ts';
-import { CALLBACK, codeFor, handOver, makeForConnection, register, sentBack } from '../../support/hand-over.ts';
+import { CALLBACK, codeByClick, codeFor, handOver, register, sentBack } from '../../support/hand-over.ts';
 import { askAsPerson, askForKey, pollForKey, postForm } from '../../support/key-request.ts';
 import { refusal } from '../../support/refusal.ts';
 import { bearer, createTestApp, eventsIn, type TestApp } from '../../support/test-app.ts';
@@ -47,8 +47,7 @@ test('a key that is made for a client says the life that was asked for, however 
   const alice = await bearer(app, 'alice');
   const decided = { name: 'for a day', scopes: ['delegate', 'read'], expiresInDays: 1 };
   const client = await register(app);
-  const location = (await (await makeForConnection(app, client.page(), alice, decided)).json()).location;
-  const byClick = await client.redeem(new URL(location).searchParams.get('code') ?? '');
+  const byClick = await client.redeem(await codeByClick(app, client.page(), alice, decided));
   const asked = (await askForKey(app, {})).body;
   await askAsPerson(app, 'decision', { userCode: asked.user_code, approve: true, ...decided }, alice);
   const byDevice = await pollForKey(app, asked.device_code);
@@ -70,8 +69,7 @@ test('the log says in which trace, and for which server, a client’s key was ma
   await using app = await createTestApp({ env: ENV });
   const client = await register(app);
   const resource = { resource: `${app.url}/mcp` };
-  const made = await makeForConnection(app, client.page(resource), await bearer(app, 'alice'));
-  const code = new URL((await made.json()).location).searchParams.get('code') ?? '';
+  const code = await codeByClick(app, client.page(resource), await bearer(app, 'alice'));
   const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
   const redeemed = await client.redeem(code, {}, { traceparent: `00-${traceId}-00f067aa0ba902b7-01` });
   expect(redeemed.status).toBe(200);

@@ -6,14 +6,14 @@ import { databaseOf } from '../../store/tables.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { rows } from '../../support/everything.ts';
-import { codeFor, handOver, makeForConnection, register } from '../../support/hand-over.ts';
+import { codeByClick, codeFor, handOver, register } from '../../support/hand-over.ts';
 import { createIssuer } from '../../support/issuer.ts';
 import { askAsPerson, askForKey, pollForKey } from '../../support/key-request.ts';
 import { call, post } from '../../support/mcp.ts';
 import { createSignIn } from '../../support/oauth-client.ts';
 import { CLIENTS, signedIn } from '../../support/oauth-clients.ts';
 import { type Runtime, startServer } from '../../support/server-process.ts';
-import { bearer, createTestApp, listedKeys, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
+import { bearer, createTestApp, type Json, listedKeys, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
 
 const ENV = { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1', RATE_LIMIT_REQUESTS: '0' };
 
@@ -26,8 +26,7 @@ async function namesUnder(app: TestApp, host: string, headers: Record<string, st
     expect(response.headers.get('cache-control')).toBe('no-store'); // a cache in front may not look at Host
     return response;
   };
-  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
-  const json = async (path: string, init?: RequestInit) => (await (await ask(path, init)).json()) as any;
+  const json = async (path: string, init?: RequestInit) => (await (await ask(path, init)).json()) as Json;
   const client = await register(app);
   const { searchParams } = client.page({ code_challenge: 'x' });
   const refused = await ask('/mcp', { method: 'POST', body: new Blob(['{}'], { type: 'application/json' }) });
@@ -198,9 +197,8 @@ describe('which resources are this server', () => {
       'invalid_target',
     );
     expect((await client.redeem(code, { resource: 'http://localhost:8080/mcp' }, headers)).body.access_token).toBe(key);
-    const made = await makeForConnection(app, client.page({ resource: app.url }), await bearer(app, 'bob'));
-    const { location } = (await made.json()) as { location: string };
-    const again = await client.redeem(new URL(location).searchParams.get('code') ?? '', {}, headers);
+    const made = await codeByClick(app, client.page({ resource: app.url }), await bearer(app, 'bob'));
+    const again = await client.redeem(made, {}, headers);
     expect((await app.useKey(String(again.body.access_token))).status).toBe(200);
   });
 

@@ -1,12 +1,12 @@
 // Why a client is refused: one sentence for each error to the client, the reason and what to change in the log, and nothing
 // of what was sent in either. For /authorize see wrong.test.ts.
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { beforeEach, describe, expect, test } from 'bun:test';
 import { postJson } from '../../support/client.ts';
-import { codeFor, handOver, makeForConnection, type Registered, register, sentBack } from '../../support/hand-over.ts';
+import { codeByClick, codeFor, handOver, register, sentBack } from '../../support/hand-over.ts';
 import { DEVICE_GRANT } from '../../support/key-request.ts';
 import { refusal } from '../../support/refusal.ts';
-import { bearer, createTestApp, type TestApp } from '../../support/test-app.ts';
+import { bearer, sharedApp } from '../../support/test-app.ts';
 
 const EXCHANGE = {
   grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
@@ -16,17 +16,10 @@ const OTHER = 'https://other.example/mcp';
 /** In each request: it must come back in no response. */
 const SENT = 'typed-by-a-stranger';
 
-let app: TestApp;
-let client: Registered;
-let key: string;
-let parent: { id: string; key: string };
-beforeAll(async () => {
-  app = await createTestApp({ env: { OAUTH_REDIRECTS: 'loopback', OAUTH_RESOURCES: OTHER, OAUTH_DEVICE: '1' } });
-  client = await register(app);
-  ({ key } = await app.createKey('alice'));
-  parent = await app.createKey('alice', { scopes: ['read', 'delegate'] });
-});
-afterAll(() => app.close());
+const app = await sharedApp({ env: { OAUTH_REDIRECTS: 'loopback', OAUTH_RESOURCES: OTHER, OAUTH_DEVICE: '1' } });
+const client = await register(app);
+const { key } = await app.createKey('alice');
+const parent = await app.createKey('alice', { scopes: ['read', 'delegate'] });
 beforeEach(() => app.clock.advance(1000)); // each reason has a line a second
 
 type Fields = Record<string, string>;
@@ -256,10 +249,8 @@ test('a pasted key that ended before its code was redeemed says so in the log', 
 });
 
 test('what no longer may be made says so in the log', async () => {
-  const back = await makeForConnection(app, client.page(), await bearer(app, 'carol'));
-  const { location } = (await back.json()) as { location: string };
+  const code = await codeByClick(app, client.page(), await bearer(app, 'carol'));
   await app.keys('block', 'carol');
-  const code = new URL(location).searchParams.get('code') ?? '';
   expect(await client.redeem(code)).toEqual({ status: 400, body: refusal('invalid_grant') });
   expect((await refusedLines()).at(-1)).toMatchObject({ userId: 'carol', reason: expect.stringContaining('blocked') });
 });

@@ -1,19 +1,11 @@
 // Wrong requests to /register, /authorize and /token: none of them sends anybody to an address that isn't admitted, and
 // none gets a key.
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
-import {
-  CALLBACK,
-  fieldsOf,
-  handOver,
-  makeForConnection,
-  type Registered,
-  register,
-  sentBack,
-} from '../../support/hand-over.ts';
+import { beforeEach, describe, expect, test } from 'bun:test';
+import { CALLBACK, fieldsOf, handOver, makeForConnection, register, sentBack } from '../../support/hand-over.ts';
 import { labelled } from '../../support/labels.ts';
 import { refusal } from '../../support/refusal.ts';
-import { bearer, COUNTED, createTestApp, type TestApp } from '../../support/test-app.ts';
+import { bearer, COUNTED, createTestApp, sharedApp, type TestApp } from '../../support/test-app.ts';
 
 const HOSTED = 'https://client.example/back';
 const CONNECTOR = 'https://chat.example/oauth/connector-1';
@@ -23,17 +15,10 @@ const ENV = {
   OAUTH_RESOURCES: RESOURCE,
 };
 
-let app: TestApp;
-let key: string;
-let client: Registered;
-let hosted: Registered;
-beforeAll(async () => {
-  app = await createTestApp({ env: ENV });
-  ({ key } = await app.createKey('alice'));
-  client = await register(app);
-  hosted = await register(app, [HOSTED, CONNECTOR, 'app.example://back']);
-});
-afterAll(() => app.close());
+const app = await sharedApp({ env: ENV });
+const { key } = await app.createKey('alice');
+const client = await register(app);
+const hosted = await register(app, [HOSTED, CONNECTOR, 'app.example://back']);
 beforeEach(() => app.clock.advance(1000)); // each reason has a line a second
 
 const post = (path: string, body: string | URLSearchParams, headers: Record<string, string> = {}) =>

@@ -1,13 +1,13 @@
 // The HTTP+SSE transport of 2024-11-05: GET /sse and POST /messages.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool } from '../../../src/start/package/index.ts';
 import { createAuthorizationServer } from '../../support/authorization-server.ts';
 import { testClock } from '../../support/clock.ts';
 import { ACCEPT, call, openSse, post, request, WITH_WIDGETS } from '../../support/mcp.ts';
 import { postTo, sessionsOf } from '../../support/sse-socket.ts';
-import { bearer, createTestApp, NO_CONNECTION, readResponse, type TestApp } from '../../support/test-app.ts';
+import { bearer, createTestApp, NO_CONNECTION, readResponse, sharedApp, type TestApp } from '../../support/test-app.ts';
 import { anyone, facts, steeredTool } from '../../support/tools.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
@@ -23,8 +23,7 @@ const NO_SESSION = {
   requestId: expect.stringMatching(/./),
 };
 
-const app = await createTestApp();
-afterAll(() => app.close());
+const app = await sharedApp();
 
 describe('GET /sse', () => {
   test('is an event stream that first says where to post', async () => {

@@ -1,9 +1,9 @@
 // A key that is bound to one server is good at that server alone, whichever door it comes to; any other key at all.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { codeFor, handOver, register } from '../../support/hand-over.ts';
 import { type Ask, call, post, WAYS } from '../../support/mcp.ts';
-import { bearer, createTestApp, eventsIn, listedKeys } from '../../support/test-app.ts';
+import { bearer, createTestApp, eventsIn, listedKeys, sharedApp } from '../../support/test-app.ts';
 
 const OTHER = 'https://other.example/mcp';
 const ENV = {
@@ -12,9 +12,8 @@ const ENV = {
   RATE_LIMIT_REQUESTS: '0',
 };
 
-const app = await createTestApp({ env: ENV });
+const app = await sharedApp({ env: ENV });
 const service = await app.createKey('service', { scopes: ['introspect'] });
-afterAll(() => app.close());
 
 /** What a key may be bound to. */
 const BOUND = {

@@ -1,7 +1,7 @@
 // A person has decided on a key, and before its program fetches it the owner is deleted: nothing is made.
 
 import { expect, test } from 'bun:test';
-import { codeFor, makeForConnection, register } from '../../support/hand-over.ts';
+import { codeByClick, codeFor, register } from '../../support/hand-over.ts';
 import { askAsPerson, askForKey, pollForKey } from '../../support/key-request.ts';
 import { refusal } from '../../support/refusal.ts';
 import { bearer, createTestApp, listedKeys, type TestApp } from '../../support/test-app.ts';
@@ -13,9 +13,7 @@ const INVALID = { status: 400, body: refusal('invalid_grant') };
 /** A client whose person has made a key for it; returns what redeems the code. */
 async function byClick(app: TestApp, owner: string) {
   const client = await register(app);
-  const response = await makeForConnection(app, client.page(), await bearer(app, owner));
-  const { location } = (await response.json()) as { location: string };
-  const code = new URL(location).searchParams.get('code') ?? '';
+  const code = await codeByClick(app, client.page(), await bearer(app, owner));
   return () => client.redeem(code);
 }
 
@@ -63,10 +61,8 @@ test('a code for a pasted key ends with it', async () => {
 test('codes of a team go with the team, whoever decided', async () => {
   await using app = await createTestApp({ env: { ...ENV, JWT_OWNER_CLAIM: 'org' } });
   const client = await register(app);
-  const member = { authorization: `Bearer ${await app.token('carol', { org: 'acme' })}` };
-  const response = await makeForConnection(app, client.page(), member);
-  const { location } = (await response.json()) as { location: string };
+  const code = await codeByClick(app, client.page(), await bearer(app, 'carol', { org: 'acme' }));
   await app.keys('owner', 'carol', '--delete', '--yes');
   await app.keys('owner', 'acme', '--delete', '--yes');
-  expect(await client.redeem(new URL(location).searchParams.get('code') ?? '')).toEqual(INVALID);
+  expect(await client.redeem(code)).toEqual(INVALID);
 });
