@@ -20,7 +20,6 @@ import type { Caller } from '../keys/actor.ts';
 import { shownServer, THIS_SERVER } from '../keys/audience.ts';
 import { A_LIFE, DAYS_MAX, type KeyCeilings, SCOPES_CHARS_MAX, SCOPES_MAX } from '../keys/grants.ts';
 import type { OwnKey } from '../keys/listing.ts';
-import type { ShownOwner } from '../keys/plans.ts';
 import { fingerprintOf, type MadeKey, type Rotation } from '../keys/record.ts';
 import type { ListedChild } from '../keys/store.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
@@ -150,7 +149,10 @@ export const metadataInput = (description: string) =>
 /** Uses of a key, or of all keys together. */
 export const usesFields = v.strictObject({ today: count, last30Days: v.array(count) });
 
-export const writtenUses = ({ today, last30Days }: ShownOwner['uses']) => ({ today, last30Days: [...last30Days] });
+export const writtenUses = ({ today, last30Days }: NonNullable<OwnKey['uses']>) => ({
+  today,
+  last30Days: [...last30Days],
+});
 
 /** The fields of a key in lists, which never show the key itself. */
 export const listedKeyFields = {
@@ -235,21 +237,6 @@ const shownRotation = ({ state, previousUntilMs, otherFingerprint }: Rotation) =
   state,
   ...(previousUntilMs !== null && { previousUntil: previousUntilMs }),
   otherFingerprint,
-});
-
-/** What owners see above the list of their keys, which counts for all of them together. */
-export const ownPlanFields = v.strictObject({
-  rateLimit: v.optional(rateLimitFields),
-  quota: v.optional(shownQuotaFields),
-  keysMax: count,
-  uses: usesFields,
-});
-
-export const writtenPlan = ({ rateLimit, quota, keysMax, uses }: ShownOwner) => ({
-  ...(rateLimit !== null && { rateLimit: writtenLimit(rateLimit) }),
-  ...(quota !== null && { quota }),
-  keysMax,
-  uses: writtenUses(uses),
 });
 
 /** The output, without `key` if the widget has it. */

@@ -1,17 +1,44 @@
 // The tool that lists the caller's keys, without the keys themselves.
 
 import * as v from 'valibot';
+import { count } from '../calls/schema.ts';
 import { defineTool } from '../calls/tool.ts';
 import { actorOf } from '../calls/user-jwt.ts';
+import { writtenLimit } from '../ground/rate-limit.ts';
 import { err, ok } from '../ground/result.ts';
 import type { Caller } from '../keys/actor.ts';
 import { LIST_BYTES_MAX } from '../keys/listing.ts';
+import type { ShownOwner } from '../keys/plans.ts';
 import type { ListedChild, ListPlace } from '../keys/store.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
-import { keyIdInput, listedChild, listedKey, listedKeyFields, ownPlanFields, writtenPlan } from './key-fields.ts';
+import {
+  keyIdInput,
+  listedChild,
+  listedKey,
+  listedKeyFields,
+  rateLimitFields,
+  shownQuotaFields,
+  usesFields,
+  writtenUses,
+} from './key-fields.ts';
 
 /** A key, or a child, which has fewer fields. */
 const item = v.strictObject({ ...listedKeyFields, fingerprint: v.optional(listedKeyFields.fingerprint) });
+
+/** What owners see above the list of their keys, which counts for all of them together. */
+const planFields = v.strictObject({
+  rateLimit: v.optional(rateLimitFields),
+  quota: v.optional(shownQuotaFields),
+  keysMax: count,
+  uses: usesFields,
+});
+
+const writtenPlan = ({ rateLimit, quota, keysMax, uses }: ShownOwner) => ({
+  ...(rateLimit !== null && { rateLimit: writtenLimit(rateLimit) }),
+  ...(quota !== null && { quota }),
+  keysMax,
+  uses: writtenUses(uses),
+});
 
 const utf8 = new TextEncoder();
 
@@ -42,7 +69,7 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
     }),
     output: v.strictObject({
       keys: v.array(item),
-      owner: v.optional(v.pipe(ownPlanFields, v.description('What counts for all keys together, where it is set.'))),
+      owner: v.optional(v.pipe(planFields, v.description('What counts for all keys together, where it is set.'))),
       nextCursor: v.optional(v.string()),
     }),
     async run({ cursor, childrenOf }, call) {
