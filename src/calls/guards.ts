@@ -13,20 +13,13 @@ import { apiKeyGuard, type KeyAuth, type RevalidateKey, type VerifyKey } from '.
 import type { Call } from './call.ts';
 import { type Guard, PASS, type Rights, sequence } from './guard.ts';
 import { assertFields, CREATES_GUARDS, RATE_LIMIT } from './untyped.ts';
-import {
-  adminGuard,
-  type CheckBlock,
-  type UserAuth,
-  type UserIdentity,
-  userJwtGuard,
-  type VerifyUserJwt,
-} from './user-jwt.ts';
+import { type CheckBlock, type UserAuth, type UserIdentity, userJwtGuard, type VerifyUserJwt } from './user-jwt.ts';
 
 export interface Guards {
   /** Demands a signed-in person. Adds `auth`: the owner of the keys, the person, and what the person may grant. */
   readonly userJwt: Guard<Call, UserAuth>;
   /** Demands an admin (ADMIN_CLAIM); comes after `userJwt`. */
-  readonly admin: ReturnType<typeof adminGuard>;
+  readonly admin: Guard<Call & UserAuth>;
   /** Demands an API key within its rate limit and quota. Adds `auth`: the key's identity and scopes. */
   readonly apiKey: Guard<Call, KeyAuth>;
   /** Checks the limits of a verified key: the second half of `apiKey`. */
@@ -117,6 +110,13 @@ export function createGuards(options: GuardsOptions): Guards {
     onRefused: (call, actor) => logRefused(call, `person ${actor}`),
   });
 
+  const isAdmin = (rights: Rights) => rights.isAdmin === true;
+  const admin: Guards['admin'] = (call) => {
+    if (isAdmin(call.auth)) return PASS;
+    log.warn('Admin required', callerIds(call));
+    return err({ code: 'admin_required' });
+  };
+
   function scopes(...required: readonly string[]): Guard<ScopedCall> {
     if (required.length === 0) throw new Error('scopes: expected one scope or more, got none: every key would pass');
     const admits = ({ scopes: held = [] }: Rights) => required.every((scope) => held.includes(scope));
@@ -144,7 +144,7 @@ export function createGuards(options: GuardsOptions): Guards {
     userJwt: observe(
       sequence<Call, UserAuth, object>(userJwtGuard(verifyUserJwt, checkBlock, log, helpsSignIn), perPerson),
     ),
-    admin: observe(adminGuard(log)),
+    admin: observe(Object.assign(admin, { follows: 'user_jwt' as const, admits: isAdmin })),
     apiKey: observe(
       sequence<Call, KeyAuth, object>(
         apiKeyGuard(verifyKey, log, revalidateKey),

@@ -1,5 +1,5 @@
 // The guard for user tokens: accepts only `Authorization: Bearer`, verifies the token, adds the user, and refuses
-// blocked owners. Also the guard for admins.
+// blocked owners.
 
 import { createLruCache, singleFlights } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -12,7 +12,7 @@ import type { KeyStore } from '../keys/store.ts';
 import type { Log, RequestIds } from '../watch/log.ts';
 import { keyInstead, presentedKey } from './api-key.ts';
 import type { Call, RequestCaller } from './call.ts';
-import { type Guard, PASS, type Rights } from './guard.ts';
+import type { Guard } from './guard.ts';
 
 export interface UserIdentity {
   /** The owner of keys: the person, or the person's team. */
@@ -96,17 +96,6 @@ type UserCall = UserAuth & { readonly caller: Caller };
 
 export const actorOf = ({ auth, caller }: UserCall): Actor =>
   actorBy(caller, { userId: auth.subject, actor: auth.actor, grantable: auth.grantable });
-
-/** Creates the guard that admits only tokens with the claim of ADMIN_CLAIM. It comes after the user JWT guard. */
-export function adminGuard(log: Log): Guard<UserCall> {
-  const admits = ({ isAdmin }: Rights) => isAdmin === true;
-  const decide: Guard<UserCall> = (call) => {
-    if (admits(call.auth)) return PASS;
-    log.warn('Admin required', actorFields(actorOf(call)));
-    return err({ code: 'admin_required' });
-  };
-  return Object.assign(decide, { follows: 'user_jwt' as const, admits });
-}
 
 /**
  * Checks that the owner in a user token isn't blocked (a key's record says so itself). Returns when the proof began, in
