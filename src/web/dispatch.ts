@@ -12,7 +12,7 @@ import { createReadBody, dropBody } from './body.ts';
 import { type Connections, RequestContext, type RequestServer, type ServerFacts } from './context.ts';
 import { allowOrigin, STRICT_TRANSPORT } from './headers.ts';
 import { problemResponse } from './problem-response.ts';
-import { type CheckRequest, createRouter, pathOf, type Route } from './router.ts';
+import { type CheckRequest, createRouter, type Route } from './router.ts';
 
 export interface DispatchOptions {
   readonly routes: readonly Route[];
@@ -50,10 +50,10 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   };
 
   async function respond(request: Request, connections: Connections): Promise<Response> {
-    const found = route(pathOf(request.url));
+    const found = route(request.url);
     const context = new RequestContext(server, connections, request, found);
     // Only POST waits: after another method a client may pipeline its next request (RFC 9112 §9.3.2).
-    const turnEnd = request.method === 'POST' ? endOfTurn() : undefined;
+    const turnEnd = context.method === 'POST' ? endOfTurn() : undefined;
     if (turnEnd !== undefined) await turnEnd;
     if (context.lacksAddress && (await hasLeft(request))) {
       context.endPart();

@@ -56,14 +56,19 @@ export interface RouteRules {
 
 export type Route = Handlers & RouteRules;
 
-export function createRouter(routes: readonly Route[]): (path: string) => Route | undefined {
+/** Creates the function that finds the route of a request's URL. */
+export function createRouter(routes: readonly Route[]): (url: string) => Route | undefined {
   const exact = new Map(routes.map((route) => [route.path, route]));
   const prefixes = routes
     .filter(({ path }) => path.endsWith('*'))
     .map((route) => ({ route, prefix: route.path.slice(0, -1) }));
   const withoutSlash = (path: string) => (path.endsWith('/') ? exact.get(path.slice(0, -1)) : undefined);
-  return (path) =>
+  const elsewhere = (path: string) =>
     exact.get(path) ?? withoutSlash(path) ?? prefixes.find(({ prefix }) => path.startsWith(prefix))?.route;
+  return (url) => {
+    const path = pathOf(url);
+    return exact.get(path) ?? elsewhere(resolved(path));
+  };
 }
 
 /** Returns the value of `Allow`. It leaves out OPTIONS, which every path answers for CORS. */
@@ -76,17 +81,20 @@ const SCHEME_CHARS_MAX = 8;
 /** Segments `.` and `..`, and backslashes. */
 const NOT_RESOLVED = /\/(?:\.|%2e)|\\/i;
 
-/**
- * Returns the path of a request's URL, without the query and not decoded. Its segments `.` and `..` are resolved
- * (WHATWG URL, path state): Bun has done that, for Deno it happens here.
- */
-export function pathOf(url: string): string {
+/** Returns the path of a request's URL as it was sent, without the query. */
+function pathOf(url: string): string {
   const start = url.startsWith('/') ? 0 : url.indexOf('/', SCHEME_CHARS_MAX); // a URL without Host is its path
   if (start === -1) return '/';
   const query = url.indexOf('?', start);
-  const path = query === -1 ? url.slice(start) : url.slice(start, query);
-  return NOT_RESOLVED.test(path) ? new URL(`http://localhost${path}`).pathname : path;
+  return query === -1 ? url.slice(start) : url.slice(start, query);
 }
+
+/**
+ * Returns a path with its segments `.` and `..` resolved (WHATWG URL, path state): Bun has done that, for Deno it happens
+ * here.
+ */
+const resolved = (path: string): string =>
+  NOT_RESOLVED.test(path) ? new URL(`http://localhost${path}`).pathname : path;
 
 export function queryOf(url: string): URLSearchParams {
   const start = url.indexOf('?');
