@@ -116,8 +116,7 @@ export class Holders {
   findOwner = (owner: string): Holder | undefined => this.#kept.owner.get(owner);
 
   /** Returns the holders whose limits a use of this key counts for, with the current windows. */
-  withOwner(key: Holder): readonly Holder[] {
-    const nowMs = this.#clock.nowMs();
+  withOwner(key: Holder, nowMs: number): readonly Holder[] {
     const { owner } = key;
     return owner === null
       ? [this.#withCurrentWindows(key, nowMs)]

@@ -35,7 +35,7 @@ export function createUsage(options: UsageOptions) {
   /** Returns the key's holder and its owner's; none for a key that isn't in use. */
   function holdersOf(keyId: string): readonly Holder[] {
     const key = known.find(keyId);
-    return key === undefined ? [] : known.withOwner(key);
+    return key === undefined ? [] : known.withOwner(key, clock.nowMs());
   }
 
   function count(holders: readonly Holder[], units: number): void {
@@ -72,7 +72,7 @@ export function createUsage(options: UsageOptions) {
     /** Counts a call if all limits admit its units. Returns the state of all limits. In memory only. */
     admit(holder: Holder, units = 1): Result<RateLimitStates, Problem> {
       const nowMs = clock.nowMs();
-      const holders = known.withOwner(known.current(holder));
+      const holders = known.withOwner(known.current(holder), nowMs);
       const decision = decide(holders, units);
       if (decision.is !== 'admitted') {
         for (const one of holders) logShare(one);
@@ -89,7 +89,7 @@ export function createUsage(options: UsageOptions) {
     countReported(holder: Holder, units: number): number {
       const nowMs = clock.nowMs();
       const key = known.current(holder);
-      const holders = known.withOwner(key);
+      const holders = known.withOwner(key, nowMs);
       const counted = roomFor(holders, units);
       key.usedAtMs = Math.max(key.usedAtMs, nowMs);
       count(holders, counted);
