@@ -6,7 +6,7 @@ import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts
 import type { Caller, RuleOfToken } from '../keys/actor.ts';
 import { isJwtShaped, isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity, Verified, VerifiedKey } from '../keys/verify.ts';
-import type { Log, LogRepeated, RequestIds } from '../watch/log.ts';
+import type { Log, LogFields, LogRepeated, RequestIds } from '../watch/log.ts';
 import { excerptOf } from '../watch/redact.ts';
 import type { Credentials, Refused } from '../web/context.ts';
 import type { Call, Revalidate } from './call.ts';
@@ -25,7 +25,14 @@ export type RevalidateKey = (token: string, caller: Caller, rule: RuleOfToken | 
 export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): string | null =>
   xApiKey ?? bearer ?? metaApiKey;
 
-export const logsUses = (log: Log): LogRepeated => log.repeated('API key authentication successful');
+export type LogUse = LogRepeated<VerifiedKey>;
+
+export const logsUses = (log: Log): LogUse => log.repeated('API key authentication successful', usedKey);
+
+function usedKey({ value, rule }: VerifiedKey): LogFields {
+  const { keyId, subject: userId, parentId, workload } = value;
+  return { keyId, userId, parentId: parentId ?? undefined, rule: rule?.id, subject: workload?.subject };
+}
 
 /** Creates the guard. Without `revalidate` the proof is never renewed. */
 export function apiKeyGuard(
@@ -39,11 +46,11 @@ export function apiKeyGuard(
     if (verified.ok) {
       const identified = identify(call, verified);
       if (revalidateCall !== undefined) call.proof.add(verified.verifiedAtMs, revalidateCall);
-      const { keyId, subject: userId, parentId, workload } = identified.auth;
-      const rule = verified.rule?.id;
+      const { keyId, subject: userId, workload } = verified.value;
       // Everything that may differ from line to line: a database shell may change the owner, many workloads may act as a key.
-      const of = workload === null ? `${keyId} ${userId}` : `${keyId} ${userId} ${rule} ${workload.subject}`;
-      logUse(call.caller, of, { keyId, userId, parentId: parentId ?? undefined, rule, subject: workload?.subject });
+      const name =
+        workload === null ? `${keyId} ${userId}` : `${keyId} ${userId} ${verified.rule?.id} ${workload.subject}`;
+      logUse(call.caller, name, verified);
       return ok(identified);
     }
     const problem = withKindSent(verified.error, presentedKey(call.caller.credentials) ?? '');

@@ -20,8 +20,8 @@ export interface RequestIds {
   readonly traceId?: string | undefined;
 }
 
-/** Logs a line for a request. The fields describe `of`, and are always the same for it, so they are cached. */
-export type LogRepeated = (ids: RequestIds, of: string, fields: LogFields) => void;
+/** Logs a line for a request about one of many things. `name` distinguishes it from all that have other fields. */
+export type LogRepeated<Thing> = (ids: RequestIds, name: string, thing: Thing) => void;
 
 export interface Log {
   info(event: InfoEvent, fields?: LogFields): void;
@@ -37,8 +37,8 @@ export interface Log {
    * names one of the few parts that fail on their own.
    */
   warnOnce(event: WarnEvent, fields: LogFields, of?: string): void;
-  /** Returns a function that logs an event of nearly every call. It encodes and redacts the fields once. */
-  repeated(event: InfoEvent): LogRepeated;
+  /** Returns a function that logs an event of nearly every call. It makes, encodes and redacts the fields once. */
+  repeated<Thing>(event: InfoEvent, fieldsOf: (thing: Thing) => LogFields): LogRepeated<Thing>;
   /** Writes everything buffered and resolves when it has left the process. */
   flush(): Promise<void>;
 }
@@ -72,24 +72,24 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     if (writer.begin(bytes.length)) writer.add(bytes);
   }
 
-  function repeated(event: InfoEvent): LogRepeated {
+  function repeated<Thing>(event: InfoEvent, fieldsOf: (thing: Thing) => LogFields): LogRepeated<Thing> {
     const endings = createLruCache<Uint8Array>({ entries: REPEATED_MAX });
     let begunAt = '';
     let begun = new Uint8Array();
 
-    function endingOf(of: string, fields: LogFields): Uint8Array {
-      const known = endings.get(of);
+    function endingOf(name: string, thing: Thing): Uint8Array {
+      const known = endings.get(name);
       if (known !== undefined) return known;
-      const made = utf8.encode(`"${redactKeys(ending(encodeFields(fields)))}`);
-      endings.set(of, made);
+      const made = utf8.encode(`"${redactKeys(ending(encodeFields(fieldsOf(thing))))}`);
+      endings.set(name, made);
       return made;
     }
 
-    return (ids, of, fields) => {
+    return (ids, name, thing) => {
       if (INFO < least) return;
       const { requestId, traceId } = ids;
-      if (redactsForeign()) return line('info', event, { requestId, traceId, ...fields });
-      const end = endingOf(of, fields);
+      if (redactsForeign()) return line('info', event, { requestId, traceId, ...fieldsOf(thing) });
+      const end = endingOf(name, thing);
       const at = stamp();
       if (at !== begunAt) {
         begunAt = at;

@@ -2,7 +2,7 @@
 // has seen all that the cursor stands for, else after a poll. marks.ts says what a mark is, recent-changes.ts
 // has the changes.
 
-import { logsUses } from '../../calls/api-key.ts';
+import { type LogUse, logsUses } from '../../calls/api-key.ts';
 import { createLruCache } from '../../ground/cache.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
 import type { Problem } from '../../ground/problem.ts';
@@ -10,7 +10,6 @@ import { err, ok, type Result } from '../../ground/result.ts';
 import { createBudget } from '../../keys/actor.ts';
 import type { Feed } from '../../keys/feed.ts';
 import { countedKeyId } from '../../keys/record.ts';
-import type { LogRepeated } from '../../watch/log.ts';
 import type { Body } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
 import { oauthErrorResponse } from '../../web/problem-response.ts';
@@ -89,12 +88,12 @@ function createAnswer(feed: Feed, recent: RecentChanges, macs: () => Promise<Mac
 const LOGGED_MAX = 1000;
 
 /** Creates a log of only the first request of each service, because services poll several times a second. */
-function firstOfEach(logUse: LogRepeated): LogRepeated {
+function firstOfEach(logUse: LogUse): LogUse {
   const logged = createLruCache<true>({ entries: LOGGED_MAX });
-  return (ids, service, fields) => {
-    if (logged.get(service)) return;
-    logged.set(service, true);
-    logUse(ids, service, fields);
+  return (ids, name, key) => {
+    if (logged.get(name)) return;
+    logged.set(name, true);
+    logUse(ids, name, key);
   };
 }
 

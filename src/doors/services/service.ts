@@ -1,6 +1,6 @@
 // Authenticates services for /introspect and /changes: the caller needs a key with the scope `introspect`.
 
-import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../../calls/api-key.ts';
+import { apiKeyGuard, type KeyAuth, type LogUse, logRefused, type VerifyKey } from '../../calls/api-key.ts';
 import { type Call, callOf } from '../../calls/call.ts';
 import { addTo, type Guard, PASS, sequence } from '../../calls/guard.ts';
 import type { Guards } from '../../calls/guards.ts';
@@ -14,7 +14,7 @@ import type { KeyStore } from '../../keys/store.ts';
 import type { Verifier } from '../../keys/verify.ts';
 import type { StoreOf } from '../../store/database.ts';
 import type { Usage } from '../../uses/usage.ts';
-import type { Log, LogRepeated } from '../../watch/log.ts';
+import type { Log } from '../../watch/log.ts';
 import { type Body, formIn } from '../../web/body.ts';
 import { carriesCredential, type RequestContext } from '../../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../../web/headers.ts';
@@ -69,7 +69,7 @@ interface ServiceRequest {
 
 interface ServiceGuardMore {
   /** Logs each request of a good key; by default as for tools. */
-  readonly logUse?: LogRepeated;
+  readonly logUse?: LogUse;
   /** Returns the units that the request spends, of whatever key. */
   readonly costOf?: (form: URLSearchParams) => number;
 }
