@@ -85,8 +85,9 @@ export function inputParserOf<S extends Schema>(schema: S): Parse<S> {
   const parse = parserOf(schema);
   const known = fieldsOf(schema);
   return (input) => {
-    for (const [name, value] of isObject(input) ? Object.entries(input) : []) {
-      const message = excessIn(value, DEPTH_MAX);
+    if (!isObject(input)) return parse(input);
+    for (const name of Object.keys(input)) {
+      const message = excessIn(input[name], DEPTH_MAX);
       if (message === null) continue;
       return err({ code: 'invalid_input', issues: [{ path: known.includes(name) ? name : '', message }] });
     }
