@@ -120,7 +120,7 @@ export function eraFields(era: Era, type: ResultType = 'complete', meta?: string
 
 /** Returns the text of a result. `fields` is the JSON text of the result object without its braces. */
 export const resultText = (id: Id, fields: string): string =>
-  `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{${fields}}}`;
+  `{"jsonrpc":"2.0","id":${typeof id === 'number' ? id : JSON.stringify(id)},"result":{${fields}}}`;
 
 /** Returns the text of an error. It has no id if none could be read, because MCP's schema allows no `null`. */
 export const errorText = (id: Id | undefined, error: RpcError): string => JSON.stringify({ jsonrpc: '2.0', id, error });
