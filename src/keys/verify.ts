@@ -73,11 +73,17 @@ type Purpose = 'use' | 'revalidate' | 'paste' | 'inspect';
 
 interface Presented {
   readonly token: string;
+  /** Whether it is a secret of another form. */
+  readonly isForeign: boolean;
   readonly keyHash: string;
   readonly caller: Caller;
   readonly purpose: Purpose;
   readonly rule: RuleOfToken | null;
+  /** When it was known that the rule lets the token in (monotonic); NOT_ASKED: that is not in question. */
+  readonly foundAtMs: number;
 }
+
+const NOT_ASKED = Number.POSITIVE_INFINITY;
 
 export type Verifier = ReturnType<typeof createVerifier>;
 
@@ -95,9 +101,9 @@ export function createVerifier(options: VerifierOptions) {
   const evaluate = createEvaluate(options);
 
   function decide(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
-    if (isKeyShaped(token)) return decideShaped(token, caller, purpose);
+    if (isKeyShaped(token)) return decideOnSecret(token, false, caller, purpose);
     if (isJwtShaped(token)) return decideOnToken(token, caller, purpose);
-    const decideIf = (isForeign: boolean) => (isForeign ? decideShaped(token, caller, purpose) : MALFORMED);
+    const decideIf = (isForeign: boolean) => (isForeign ? decideOnSecret(token, true, caller, purpose) : MALFORMED);
     return chain(feed.mayBeForeign(token), decideIf);
   }
 
@@ -109,17 +115,19 @@ export function createVerifier(options: VerifierOptions) {
       const { polledAtMs } = feed; // before the rules are read
       return chain(findRule(token, caller), (found) => {
         if (!found.ok) return found;
-        if (found.value === null) return MALFORMED;
-        const rule = found.value;
-        return chain(decideCurrent({ token, keyHash: rule.hash, caller, purpose, rule }), (verified) =>
-          verified.ok ? { ...verified, verifiedAtMs: Math.min(verified.verifiedAtMs, polledAtMs) } : verified,
-        );
+        return found.value === null ? MALFORMED : decideOnRule(token, found.value, polledAtMs, caller, purpose);
       });
     });
   }
 
-  const decideShaped = (token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> =>
-    decideCurrent({ token, keyHash: hashKey(sha256, token), caller, purpose, rule: null });
+  function decideOnRule(token: string, rule: RuleOfToken, foundAtMs: number, caller: Caller, purpose: Purpose) {
+    return decideCurrent({ token, isForeign: false, keyHash: rule.hash, caller, purpose, rule, foundAtMs });
+  }
+
+  function decideOnSecret(token: string, isForeign: boolean, caller: Caller, purpose: Purpose) {
+    const keyHash = hashKey(sha256, token);
+    return decideCurrent({ token, isForeign, keyHash, caller, purpose, rule: null, foundAtMs: NOT_ASKED });
+  }
 
   function decideCurrent(presented: Presented): Awaitable<Verified> {
     const nowMs = clock.monotonicMs();
@@ -128,11 +136,11 @@ export function createVerifier(options: VerifierOptions) {
   }
 
   function decideNow(presented: Presented, nowMs: number): Awaitable<Verified> {
-    const { polledAtMs } = feed;
-    const { keyHash, caller } = presented;
+    const { keyHash, caller, foundAtMs } = presented;
+    const verifiedAtMs = Math.min(foundAtMs, feed.polledAtMs);
     const recalled = known.recall(keyHash, nowMs);
-    if (recalled !== undefined) return decideOn(recalled, presented, polledAtMs);
-    return known.read(keyHash, caller).then((read) => (read.ok ? decideOn(read.value, presented, polledAtMs) : read));
+    if (recalled !== undefined) return decideOn(recalled, presented, verifiedAtMs);
+    return known.read(keyHash, caller).then((read) => (read.ok ? decideOn(read.value, presented, verifiedAtMs) : read));
   }
 
   function decideOn(found: KnownKey | null, presented: Presented, verifiedAtMs: number): Awaitable<Verified> {
@@ -160,9 +168,7 @@ export function createVerifier(options: VerifierOptions) {
     verify: (token: string, caller: Caller) => decide(token, caller, 'use'),
     /** Revalidates a key whose use was already noted, or the rule of a token: a token that ends meanwhile was good. */
     revalidate: (token: string, caller: Caller, rule: RuleOfToken | null) =>
-      rule === null
-        ? decide(token, caller, 'revalidate')
-        : decideCurrent({ token, keyHash: rule.hash, caller, purpose: 'revalidate', rule }),
+      rule === null ? decide(token, caller, 'revalidate') : decideOnRule(token, rule, NOT_ASKED, caller, 'revalidate'),
     /** Verifies a key that somebody pasted into a page, and notes its use. Completes no rotation. */
     verifyPasted: (token: string, caller: Caller) => decide(token, caller, 'paste'),
     /** Inspects a key: decides like `verifyPasted`, but notes no use. */
@@ -187,8 +193,8 @@ export function createVerifier(options: VerifierOptions) {
 }
 
 /** Returns whether the record admits this text as its secret. Redacts a secret of another form from now on. */
-function isAdmitted(found: KnownKey, { token, keyHash, rule }: Presented): boolean {
-  if (rule !== null || isKeyShaped(token)) return (found.presented === 'rule') === (rule !== null);
+function isAdmitted(found: KnownKey, { token, isForeign, keyHash, rule }: Presented): boolean {
+  if (!isForeign) return (found.presented === 'rule') === (rule !== null);
   if (found.foreignHash !== keyHash) return false;
   redactFrom(token);
   return true;
