@@ -194,7 +194,17 @@ const JWT_SHAPE = /^e(?:yJ|yA|w[0ko])[\w-]*\.[\w-]+\.[\w-]*$/;
 /** Returns whether a text looks like a user token. */
 export const isJwtShaped = (token: string): boolean => JWT_SHAPE.test(token);
 
-const FOREIGN_SHAPE = /^[\x21-\x7e]{20,256}$/;
+const FOREIGN_CHARS_MAX = 256;
+const FOREIGN_SHAPE = new RegExp(`^[\\x21-\\x7e]{20,${FOREIGN_CHARS_MAX}}$`);
+
+const JWT_BEGINS = /^e(?:yJ|yA|w[0ko])/;
+
+/**
+ * Returns whether a text may be a user token. What is too long for a key only has to begin like one: to look at all of a
+ * token takes longer than to hash it.
+ */
+export const mayBeJwt = (token: string): boolean =>
+  token.length > FOREIGN_CHARS_MAX ? JWT_BEGINS.test(token) : isJwtShaped(token);
 
 /** Returns whether a text could be a key of another form, made by another system (`keys import`). */
 export const isForeignShaped = (token: string): boolean =>

@@ -10,7 +10,7 @@ import type { Caller, RuleOfToken, Workload } from './actor.ts';
 import type { Audience } from './audience.ts';
 import type { ChangeParts } from './changes.ts';
 import { type KnownKey, KnownKeys, type KnownKeysOptions } from './known-keys.ts';
-import { earlier, endOf, fingerprintOf, hashKey, isJwtShaped, isKeyShaped, refusalAt } from './record.ts';
+import { earlier, endOf, fingerprintOf, hashKey, isKeyShaped, mayBeJwt, refusalAt } from './record.ts';
 import { createUseFirst } from './rotating.ts';
 
 export type { Holder } from '../uses/holder.ts';
@@ -102,7 +102,7 @@ export function createVerifier(options: VerifierOptions) {
 
   function decide(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
     if (isKeyShaped(token)) return decideOnSecret(token, false, caller, purpose);
-    if (isJwtShaped(token)) return decideOnToken(token, caller, purpose);
+    if (mayBeJwt(token)) return decideOnToken(token, caller, purpose);
     const decideIf = (isForeign: boolean) => (isForeign ? decideOnSecret(token, true, caller, purpose) : MALFORMED);
     return chain(feed.mayBeForeign(token), decideIf);
   }

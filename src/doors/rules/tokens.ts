@@ -72,10 +72,11 @@ export function createTokens(options: TokensOptions) {
   }
 
   async function check(token: string, tokenHash: string, caller: Caller): Promise<Result<RuleOfToken | null, Problem>> {
-    const set = await ruleSets.get();
     const parsed = parseToken(token);
-    const candidates = parsed && candidatesOf(parsed, set.byIssuer, users);
-    if (parsed === null || candidates === null) return ok(null);
+    if (parsed === null) return ok(null);
+    const set = await ruleSets.get();
+    const candidates = candidatesOf(parsed, set.byIssuer, users);
+    if (candidates === null) return ok(null);
     const checked = await checkOf(token, parsed, candidates, caller);
     watch.token(checked.ok ? 'verified' : checked.error.code === 'invalid_api_key' ? 'refused' : 'unavailable');
     if (!checked.ok) return checked;

@@ -31,6 +31,23 @@ test('a token that a rule lets in acts as the key of the rule, in each place of 
   expect((await app.call('whoami', {}, { 'x-api-key': workload.key })).body.workload).toBeNull();
 });
 
+test('what only begins like a token is malformed, however long it is', async () => {
+  await using workload = await startWorkload();
+  const token = await workload.token({ pad: 'x'.repeat(500) });
+  const [header = '', payload = '', signature = ''] = token.split('.');
+  const others = [
+    `${token}=`,
+    `${token}.x`,
+    `${header}.${payload}!.${signature}`,
+    `${header}.${payload}`,
+    'eyJ'.repeat(200),
+  ];
+  for (const text of ['eyJ!', ...others]) expect(await workload.use(text)).toBe(401);
+  const refusals = (await workload.app.log()).filter(({ event }) => event === 'Invalid or expired API key');
+  expect(refusals.map(({ reason }) => reason)).toEqual(Array(1 + others.length).fill('malformed'));
+  expect(await workload.use(token)).toBe(200);
+});
+
 test('the log says of each use who it was: the key, or which workload by which rule', async () => {
   await using workload = await startWorkload();
   const { app, key, keyId, ruleId, issuer } = workload;
