@@ -50,7 +50,7 @@ export interface Reply {
   /** The status of such a response; 200 by default. */
   readonly status?: 400 | 404;
   /** The challenge that such a response sends instead of the text. */
-  readonly challenge?: { readonly problem: Problem; readonly header: string };
+  readonly challenge?: { readonly problem: Problem; readonly header: string } | undefined;
 }
 
 /** Handles a request, synchronously if it needs no call. */
@@ -101,9 +101,9 @@ export function createMcp({ offered, listsAll, requestStates, run, clock, log }:
     const result = begin === undefined ? holdingOpen(sender.context, operation.timeoutMs, running) : running;
     function reply(ended: ToolResult): Reply {
       progress?.stop();
-      const written = callResultText(request.id, era, operation, ended, call.requestId);
+      const { text, errorCode, isError } = callResultText(request.id, era, operation, ended, call.requestId);
       const challenge = ended.ok ? undefined : challengeOf(ended.error, call.response, peer, isChallenged);
-      return challenge === undefined ? { ...written, call } : { ...written, call, challenge };
+      return { text, errorCode, isError, call, challenge };
     }
     return chain(result, reply);
   }
