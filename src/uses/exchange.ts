@@ -13,7 +13,7 @@ import { settleTotal, type WindowUsage } from './windows.ts';
 
 /** Holders that wait during an outage: about 30 MB. Further ones count in this process alone. */
 const WAITING_MAX = 100_000;
-/** How long a stop waits for a store that hangs. */
+/** How long a stop waits for the next exchange to be complete. */
 const STOP_MS_MAX = 3000;
 
 /** What was sent, until the database is known to have it. */
@@ -92,12 +92,16 @@ export class Exchange {
     return this.#run('all');
   }
 
-  /** Exchanges all waiting holders now, and schedules nothing more. */
+  /** Exchanges all waiting holders now, and schedules nothing more. Gives up on a store that hangs, not on a slow one. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     // The first call may join an exchange that began before the last uses.
     const last = this.#run('all').then(() => (this.#isDone ? undefined : this.#run('all')));
-    await withTimeout(last, STOP_MS_MAX, undefined);
+    const done = last.then(() => true);
+    for (let complete = -1; complete < this.complete; ) {
+      complete = this.complete;
+      if (await withTimeout(done, STOP_MS_MAX, false)) break;
+    }
     this.#cancel();
   }
 
