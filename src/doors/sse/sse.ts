@@ -143,9 +143,13 @@ function createReply(mcp: Mcp, sessions: Sessions, signIn: SignIn | null) {
   ): Promise<Response> {
     const { stream, capabilities } = session;
     const begun = Promise.withResolvers<Response>();
+    // A cancelled request gets no response (basic/utilities/cancellation), and no progress.
+    const isCancelled = () => canceller?.signal.aborted === true;
     function begin() {
       begun.resolve(accepted());
-      return (text: string) => stream.offer('message', text);
+      return (text: string) => {
+        if (!isCancelled()) stream.offer('message', text);
+      };
     }
     async function finished(): Promise<Response> {
       const peer: Peer = { sender, era: 'legacy', capabilities, signIn, begin, canceller };
@@ -154,8 +158,7 @@ function createReply(mcp: Mcp, sessions: Sessions, signIn: SignIn | null) {
         if (challenge) {
           return problemResponse(challenge.problem, sender.context.requestId, challenge.header, call?.response.limits);
         }
-        // A cancelled request gets no response (basic/utilities/cancellation).
-        if (!canceller?.signal.aborted) sendReply(stream, text, () => deniedText(message, 'legacy', OVERLOADED));
+        if (!isCancelled()) sendReply(stream, text, () => deniedText(message, 'legacy', OVERLOADED));
         return accepted();
       } finally {
         if (canceller !== undefined) sessions.endCall(session, message.id);

@@ -345,11 +345,11 @@ describe('calls', () => {
     expect((await session.nextMessage()).id).toBe('next');
   });
 
-  test('notifications/cancelled of its owner aborts the call, which then gets no response', async () => {
+  test('notifications/cancelled of its owner aborts the call, which then gets no response and no progress', async () => {
     const steered = steeredTool();
     await using app = await createTestApp({ tools: () => [steered.tool] });
     const session = await openSse(app, await bearer(app, 'alice'));
-    await session.post(call('steered'));
+    await session.post(call('steered', {}, { _meta: { progressToken: 'p' } }));
     await steered.running;
     for (const other of [2, '1', null, undefined, {}]) await session.post(cancelled(other));
     for (const headers of [{ authorization: '' }, await bearer(app, 'mallory'), { authorization: 'Bearer nonsense' }]) {
@@ -358,6 +358,7 @@ describe('calls', () => {
     expect(steered.isAborted()).toBe(false);
     expect((await session.post(cancelled(1))).status).toBe(202);
     await steered.aborted;
+    steered.report(1, 2);
     steered.finish();
     await session.post(request('ping', undefined, 'next'));
     expect((await session.nextMessage()).id).toBe('next');
