@@ -149,12 +149,20 @@ const withoutHashes = (_name: string, value: unknown) => (typeof value === 'stri
 /** Returns fields as JSON. Never throws, whatever a tool has thrown or put into its caller's identity. */
 function encodeFields(fields: LogFields, replacer?: typeof withoutHashes): string {
   try {
-    const shown = fields.error instanceof Error ? { ...fields, error: textOf(fields.error) } : fields;
+    const shown = 'error' in fields ? { ...fields, error: shownError(fields.error) } : fields;
     return JSON.stringify(shown, replacer);
   } catch {
     const shown = Object.entries(fields).map(([name, value]) => [name, withJsonForm(value)]);
     return JSON.stringify(Object.fromEntries(shown), replacer);
   }
+}
+
+/** What JSON leaves out; but a line must say what was thrown, be it nothing. */
+const LEFT_OUT: readonly string[] = ['undefined', 'symbol', 'function'];
+
+function shownError(thrown: unknown): unknown {
+  if (thrown instanceof Error) return textOf(thrown);
+  return LEFT_OUT.includes(typeof thrown) ? `thrown: ${typeof thrown}` : thrown;
 }
 
 /** Returns an Error as text, because JSON encodes it as {}. */

@@ -165,6 +165,10 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     cyclic.self = cyclic;
     run = () => Promise.reject(cyclic);
     expect((await bugOf('says'))?.error).toBe('object without a JSON form');
+    run = () => Promise.reject();
+    expect((await bugOf('says'))?.error).toBe('thrown: undefined');
+    run = () => Promise.reject(Symbol('secret'));
+    expect((await bugOf('says'))?.error).toBe('thrown: symbol');
     for (const { error } of await callOverWays(app, 'says')) expect(error.code).toBe(-32603);
   });
 
