@@ -6,7 +6,7 @@ import { defineTool, ok, sequence, type ToolDeps } from '../../src/start/package
 import { createTestApp } from '../../src/start/package/testing.ts';
 import closeOrder from '../recipes/tools/close-order.ts';
 import countLines from '../recipes/tools/count-lines.ts';
-import { facts } from '../support/tools.ts';
+import { anyone, facts } from '../support/tools.ts';
 
 const app = await createTestApp({ tools: [closeOrder, countLines] });
 const { key } = await app.createKey('alice');
@@ -67,6 +67,17 @@ test('a failure of the tool is a result, one of the protocol is thrown, and a ca
   const given = mcp.call('count_lines', { id: 'terms' }, { signal: stopping.signal }).catch((error) => error.name);
   stopping.abort();
   expect(await given).toBe('AbortError');
+});
+
+test('a result has any character, also those at which lines end outside of JSON', async () => {
+  const says = defineTool(anyone, {
+    ...facts('says'),
+    input: v.strictObject({}),
+    run: () => ok({ content: [{ type: 'text', text: 'a\u2028b\u2029c\nd\u0085e' }] }),
+  });
+  await using saying = await createTestApp({ tools: [() => says] });
+  const { content } = await saying.mcp({}).call('says');
+  expect(content).toEqual([{ type: 'text', text: 'a\u2028b\u2029c\nd\u0085e' }]);
 });
 
 test('a key that cannot be created throws an Error that says why', async () => {

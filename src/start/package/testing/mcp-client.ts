@@ -186,9 +186,7 @@ interface Messages {
 async function messagesIn(response: Response): Promise<Messages> {
   const text = await response.text();
   const isStream = response.headers.get('content-type')?.startsWith('text/event-stream');
-  const messages: JsonObject[] = isStream
-    ? [...text.matchAll(/^data: (.*)$/gm)].map(([, data = '']) => JSON.parse(data))
-    : [JSON.parse(text || 'null')];
+  const messages: JsonObject[] = isStream ? dataIn(text).map((data) => JSON.parse(data)) : [JSON.parse(text || 'null')];
   const last = messages.at(-1);
   if (isObject(last?.result)) {
     const notified = messages.flatMap(({ params }) => (isObject(params) ? [params] : []));
@@ -197,3 +195,12 @@ async function messagesIn(response: Response): Promise<Messages> {
   const error = isObject(last?.error) ? last.error : { message: `/mcp responded ${response.status}` };
   throw Object.assign(new Error(String(error.message)), { code: error.code, status: response.status });
 }
+
+const DATA = 'data: ';
+
+/** Returns the data of events. No pattern: `.` and `$` stop at U+2028, which JSON may contain. */
+const dataIn = (events: string): readonly string[] =>
+  events
+    .split('\n')
+    .filter((line) => line.startsWith(DATA))
+    .map((line) => line.slice(DATA.length));
