@@ -263,9 +263,16 @@ const patternIn = (action: object): string =>
 
 /** Actions that change a value's type. */
 const CONVERSIONS: readonly string[] = [
-  ...['transform', 'raw_transform', 'parse_json', 'stringify_json', 'map_items', 'find_item', 'reduce_items'],
+  ...['transform', 'raw_transform', 'map_items', 'find_item', 'reduce_items'],
+  ...['parse_boolean', 'parse_json', 'stringify_json'],
   ...['to_bigint', 'to_boolean', 'to_date', 'to_number', 'to_string'],
 ];
+
+/** Actions of the kind `transformation` that change only the type for TypeScript. */
+const TYPINGS: readonly string[] = ['brand', 'flavor', 'guard', 'readonly'];
+
+const changesValue = ({ kind, type }: { readonly kind: string; readonly type: string }): boolean =>
+  kind === 'transformation' && !TYPINGS.includes(type);
 
 type Json = ConversionContext['jsonSchema'];
 type ConversionContext = Parameters<NonNullable<ConversionConfig['overrideSchema']>>[0];
@@ -279,6 +286,17 @@ const boundOf = ({ exclusiveMinimum: minimum, exclusiveMaximum: maximum, ...json
   ...(minimum !== undefined && { minimum }),
   ...(maximum !== undefined && { maximum }),
 });
+
+/** Leaves out what checks said of a value before it was changed, such as trimmed or sorted. */
+function unchecked(json: Json): Json {
+  const kept = Object.entries(json).filter(([keyword]) => !CHECKS.includes(keyword));
+  return Object.fromEntries(kept);
+}
+
+const CHECKS: readonly string[] = [
+  ...['const', 'enum', 'not', 'pattern', 'format', 'minLength', 'maxLength', 'minItems', 'maxItems'],
+  ...['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf', 'minProperties', 'maxProperties'],
+];
 
 /** Requires no field whose value may be undefined, as JSON leaves it out: clients would refuse such an output. */
 const withoutUndefined = (json: Json, entries: Readonly<Record<string, Schema>>): Json => ({
@@ -303,15 +321,19 @@ function convert(schemaName: string, schema: Schema, side: Side, path: readonly 
     const place = path.length === 0 ? schemaName : `${schemaName}: ${path.join('.')}`; // inner fields throw first
     throw new Error(`${place}: expected ${expected}`);
   }
+  const afterChange = (type: string, json: Json): Json =>
+    CONVERSIONS.includes(type)
+      ? fail(`the schema of its result at the end of a pipe with ${type}, like v.string()`)
+      : unchecked(json);
   return toJsonSchema(schema, {
     target: 'draft-2020-12',
     typeMode: side,
     overrideSchema({ valibotSchema, jsonSchema, errors }) {
       const { type } = valibotSchema;
-      if (errors) fail(`what JSON Schema can express, got v.${type}()`);
       // Hosts of Gemini refuse all tools for a word that they don't know. What is said instead accepts a little more.
+      if (type === 'record') return { ...jsonSchema, propertyNames: undefined }; // so any type of its names will do
+      if (errors) fail(`what JSON Schema can express, got v.${type}()`);
       if (type === 'literal') return literalOf(jsonSchema);
-      if (type === 'record') return { ...jsonSchema, propertyNames: undefined };
       // Without the number of a literal, several of them may fit.
       if (type === 'variant') return { ...jsonSchema, anyOf: jsonSchema.oneOf, oneOf: undefined };
       // Clients of older drafts would apply `items` to all items, despite `prefixItems`.
@@ -320,11 +342,10 @@ function convert(schemaName: string, schema: Schema, side: Side, path: readonly 
       if (side === 'output' && 'required' in jsonSchema) return withoutUndefined(jsonSchema, entriesOf(valibotSchema));
       return undefined;
     },
-    overrideAction({ valibotAction: { type, ...action }, jsonSchema, errors }) {
+    overrideAction({ valibotAction: action, jsonSchema, errors }) {
+      const { type } = action;
       const source = patternIn(action);
-      // Met only on the output side, at the end of a pipe.
-      if (CONVERSIONS.includes(type))
-        fail(`the schema of its result at the end of a pipe with ${type}, like v.string()`);
+      if (side === 'output' && changesValue(action)) return afterChange(type, jsonSchema);
       // Its flags are lost. Clients compile patterns in Unicode mode, and refuse all tools if one doesn't compile.
       if (type === 'regex' && (errors || !isUnicodePattern(source))) return { ...jsonSchema, pattern: undefined };
       // JSON Schema's formats differ: they demand seconds and a time zone.

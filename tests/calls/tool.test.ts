@@ -458,6 +458,58 @@ describe('its schemas', () => {
     expect((await app.call('clock')).body).toEqual({ at: '1970-01-01T00:00:00.000Z', n: 7 });
   });
 
+  test('of an output checks before a change of the value are left out, because the result may not pass them', async () => {
+    const output = v.strictObject({
+      trimmed: v.pipe(v.string(), v.description('A name.'), v.nonEmpty(), v.trim()),
+      lower: v.pipe(v.string(), v.values(['EU', 'US']), v.toLowerCase()),
+      upper: v.pipe(v.string(), v.regex(/^[a-z]+$/), v.toUpperCase(), v.maxLength(3)),
+      most: v.pipe(v.number(), v.minValue(3), v.toMaxValue(2)),
+      some: v.pipe(
+        v.array(v.number()),
+        v.nonEmpty(),
+        v.filterItems((item) => item > 7),
+      ),
+      branded: v.pipe(v.string(), v.nonEmpty(), v.brand('name'), v.readonly()),
+    });
+    const returned = { trimmed: ' ', lower: 'EU', upper: 'abc', most: 3, some: [7], branded: 'b' };
+    await using app = await createTestApp({
+      tools: () => [defineTool(anyone, { ...facts('changes'), ...schemas, output, run: () => ok(returned) })],
+    });
+    const [{ outputSchema }] = (await post(app, request('tools/list'))).body.result.tools;
+    expect(outputSchema.properties).toEqual({
+      trimmed: { type: 'string', description: 'A name.' },
+      lower: { type: 'string' },
+      upper: { type: 'string', maxLength: 3 },
+      most: { type: 'number' },
+      some: { type: 'array', items: { type: 'number' } },
+      branded: { type: 'string', minLength: 1 },
+    });
+    const { structuredContent } = (await post(app, call('changes'))).body.result;
+    expect(structuredContent).toEqual({ trimmed: '', lower: 'eu', upper: 'ABC', most: 2, some: [], branded: 'b' });
+  });
+
+  test('a record may have names of any schema; what parses a text to a boolean needs its own in an output', async () => {
+    const counts = v.strictObject({ counts: v.record(v.picklist(['eu', 'us']), v.number()) });
+    await using app = await createTestApp({
+      tools: () => [
+        defineTool(anyone, { ...facts('a'), input: counts, output: counts, run: (input) => ok(input) }),
+        defineTool(anyone, {
+          ...facts('b'),
+          input: v.strictObject({ on: v.pipe(v.string(), v.parseBoolean()) }),
+          output: v.strictObject({ on: v.pipe(v.string(), v.parseBoolean(), v.boolean()) }),
+          run: ({ on }) => ok({ on: String(on) }),
+        }),
+      ],
+    });
+    const [a, b] = (await post(app, request('tools/list'))).body.result.tools;
+    const record = { type: 'object', additionalProperties: { type: 'number' } };
+    expect([a.inputSchema.properties, a.outputSchema.properties]).toEqual([{ counts: record }, { counts: record }]);
+    const [read, said] = [b.inputSchema.properties.on.type, b.outputSchema.properties.on.type];
+    expect([read, said, (await app.call('b', { on: 'yes' })).body]).toEqual(['string', 'boolean', { on: true }]);
+    expect((await app.call('a', { counts: { eu: 1 } })).body).toEqual({ counts: { eu: 1 } });
+    expect((await app.call('a', { counts: { asia: 1 } })).status).toBe(400);
+  });
+
   test('of an output no field is required that may be undefined, because JSON leaves it out', async () => {
     const filled = { default: v.undefinedable(v.string(), 'd'), fallback: v.fallback(v.string(), 'f') };
     const row = v.strictObject({ id: v.string(), note: v.undefinedable(v.string()), raw: v.unknown(), ...filled });

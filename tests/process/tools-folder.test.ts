@@ -252,6 +252,11 @@ test.each<[string, string, string | RegExp]>([
     'a: output: o.n: expected the schema of its result at the end of a pipe with transform, like v.string()',
   ],
   [
+    'an output that is parsed to a boolean, which is not said',
+    having('output: v.object({ on: v.pipe(v.string(), v.parseBoolean()) })'),
+    'a: output: on: expected the schema of its result at the end of a pipe with parse_boolean, like v.string()',
+  ],
+  [
     'an input with a check that is async, which would let anything pass',
     taking('v.object({ o: v.pipeAsync(v.string(), v.checkAsync(async () => false)) })'),
     'a: input: expected a schema that decides at once, got an async part; that belongs into run',
