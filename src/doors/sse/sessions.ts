@@ -18,6 +18,8 @@ export interface Session {
   readonly stream: EventStream;
   /** The cancellers of the calls in progress, by request id. */
   readonly calls: Map<Id, AbortController>;
+  /** The number of requests in progress, which a drain waits for. */
+  requests: number;
   /** The client's IPv4 address or IPv6 /64. */
   readonly network: string;
   /** The declared capabilities that the server uses. */
@@ -99,6 +101,7 @@ export function createSessions() {
         id,
         stream: openStream(() => sessions.delete(id)),
         calls: new Map(),
+        requests: 0,
         network,
         capabilities: NO_CAPABILITIES,
         client: undefined,
@@ -127,14 +130,20 @@ export function createSessions() {
       calls.set(id, canceller);
       return canceller;
     },
-    endCall({ calls, stream }: Session, id: Id): void {
+    endCall({ calls }: Session, id: Id): void {
       calls.delete(id);
-      if (draining && calls.size === 0) stream.close();
     },
-    /** Ends each session as soon as it has no calls in progress, and opens no more. */
+    beginRequest(session: Session): void {
+      session.requests += 1;
+    },
+    endRequest(session: Session): void {
+      session.requests -= 1;
+      if (draining && session.requests === 0) session.stream.close();
+    },
+    /** Ends each session as soon as it has no requests in progress, and opens no more. */
     drain(): void {
       draining = true;
-      for (const session of sessions.values()) if (session.calls.size === 0) session.stream.close();
+      for (const session of sessions.values()) if (session.requests === 0) session.stream.close();
     },
     /** Returns the number of open sessions. */
     count: (): number => sessions.size,

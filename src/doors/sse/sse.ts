@@ -153,6 +153,7 @@ function createReply(mcp: Mcp, sessions: Sessions, signIn: SignIn | null) {
     }
     async function finished(): Promise<Response> {
       const peer: Peer = { sender, era: 'legacy', capabilities, signIn, begin, canceller };
+      sessions.beginRequest(session);
       try {
         const { text, challenge, call } = await mcp(message, peer);
         if (challenge) {
@@ -162,6 +163,7 @@ function createReply(mcp: Mcp, sessions: Sessions, signIn: SignIn | null) {
         return accepted();
       } finally {
         if (canceller !== undefined) sessions.endCall(session, message.id);
+        sessions.endRequest(session);
       }
     }
     return Promise.race([begun.promise, finished()]);

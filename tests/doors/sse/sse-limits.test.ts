@@ -236,12 +236,21 @@ test('a stream that is not read is cut off once its buffer is full, and its sess
   stream.drop();
 });
 
-test('a graceful stop ends idle streams at once, and others when their calls are done', async () => {
+test('a graceful stop ends idle streams at once, and others when their requests are done', async () => {
   const steered = steeredTool();
-  await using app = await createTestApp({ tools: () => [steered.tool] });
-  const [idle, busy] = [await openSse(app), await openSse(app)];
+  const reading = Promise.withResolvers<{ text: string }>();
+  const begun = Promise.withResolvers<void>();
+  function read() {
+    begun.resolve();
+    return reading.promise;
+  }
+  const page = { uri: 'test://page', name: 'page', title: '', description: '', mimeType: 'text/plain', read };
+  await using app = await createTestApp({ tools: () => [steered.tool], resources: [page] });
+  const [idle, busy, reader] = [await openSse(app), await openSse(app), await openSse(app)];
   await busy.post(call('steered'));
   await steered.running;
+  const posted = reader.post(request('resources/read', { uri: page.uri }));
+  await begun.promise;
   app.handler.endStreams();
   let isIdle = false;
   const whenIdle = app.handler.idle().then(() => {
@@ -249,7 +258,11 @@ test('a graceful stop ends idle streams at once, and others when their calls are
   });
   expect(await idle.events.next()).toBeUndefined();
   expect((await fetch(`${app.url}/sse`)).status).toBe(503);
-  expect(await sessionsOf(app.url)).toBe(1);
+  expect(await sessionsOf(app.url)).toBe(2);
+  reading.resolve({ text: 'page' });
+  expect((await posted).status).toBe(202);
+  expect((await reader.nextMessage()).result.contents[0].text).toBe('page');
+  expect(await reader.events.next()).toBeUndefined();
   expect(isIdle).toBe(false);
   steered.finish();
   await whenIdle;
