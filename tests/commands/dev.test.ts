@@ -130,6 +130,7 @@ test.each(rows(COMMANDS, 1))(
       writeFileSync(shared, `export const text = 'mended ${index}';`);
       await waitFor(async () => (await said()) === `mended ${index}`);
     }
+    expect(dev.stderr()).not.toContain('?'); // what a module is called that is read again
     rmSync(tools, { recursive: true });
     await waitFor(async () => (await said()) === undefined);
     fill(tools, { 'hello.ts': hello('again') });

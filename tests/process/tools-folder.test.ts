@@ -187,6 +187,7 @@ test.each<[string, string, string | RegExp]>([
     'expected a default export (deps: ToolDeps) => Tool or Tool[], but it is of type object',
   ],
   ['a file that throws nothing at all', 'throw null;', `null; ${LEFT_OUT}`],
+  ['a file that throws an object whose message is no text', 'throw { message: 5 };', `5; ${LEFT_OUT}`],
   ['no tool', 'export default () => ({});', NO_TOOL],
   ['a promise of a tool', 'export default async () => [];', NO_TOOL],
   [

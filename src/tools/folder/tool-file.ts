@@ -85,10 +85,13 @@ export function attempt<T>(file: string, make: () => T): T {
 /** Creates a one-line Error for a file that threw or couldn't be loaded. */
 export function unusableFile(file: string, error: unknown, remedy = ''): Error {
   const first = error instanceof AggregateError ? error.errors[0] : error; // several syntax errors
-  const { message = String(first) }: { message?: string } = Object(first); // anything can be thrown
-  const [reason = ''] = message.trim().split('\n');
+  const { message = String(first) }: { message?: unknown } = Object(first); // anything can be thrown
+  const [reason = ''] = String(message).trim().replaceAll(READ_AGAIN, '').split('\n');
   return new Error(`${file}${placeOf(file, first)}: ${reason}${remedy}`);
 }
+
+/** What main.ts and main.deno.ts add to the name of a reloaded file. */
+const READ_AGAIN = /\?read=\d+/g;
 
 interface Thrown {
   readonly position?: { readonly file: string; readonly line: number; readonly column: number } | null;
@@ -115,13 +118,14 @@ function placeOf(file: string, error: unknown): string {
   return '';
 }
 
-/** Returns what follows a path, as far as a `:line:column`. main.ts and main.deno.ts add a query to reloaded files. */
+/** Returns what follows a path, as far as a `:line:column`. */
 const placesAfter = (path: string, text: string): readonly string[] =>
   text
+    .replaceAll(READ_AGAIN, '')
     .split(path)
     .slice(1)
     .flatMap((after) => {
-      const [, name, place] = /^([^\n:?]*)(?:\?\w+=\d+)?(:\d+:\d+)/.exec(after) ?? [];
+      const [, name, place] = /^([^\n:]*)(:\d+:\d+)/.exec(after) ?? [];
       return place === undefined ? [] : [`${name}${place}`];
     });
 
