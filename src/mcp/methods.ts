@@ -6,6 +6,7 @@ import { type Operation, TOOL_TIMEOUT_MS } from '../calls/operation.ts';
 import type { Prompt } from '../calls/prompt.ts';
 import type { Tool } from '../calls/tool.ts';
 import { once } from '../ground/cache.ts';
+import { LIMITS } from '../ground/limits/index.ts';
 import { type Awaitable, chain, isPromise } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
@@ -219,9 +220,14 @@ function callOfNamed(
   return failedOutcome(message, CODES.missingClientCapability, { requiredCapabilities }, 400);
 }
 
+/** Throws an Error, or rejects with one, if no response has room for the content: a problem would invite a retry. */
 function contentsOf(resource: Resource): Awaitable<string> {
   const { uri, mimeType, meta } = resource;
-  return chain(contentOf(resource), (content) =>
-    fieldsOf({ contents: [{ uri, mimeType, ...content, ...(meta && { _meta: meta }) }] }),
-  );
+  const { total: bytesMax } = LIMITS.unread;
+  return chain(contentOf(resource), (content) => {
+    const fields = fieldsOf({ contents: [{ uri, mimeType, ...content, ...(meta && { _meta: meta }) }] });
+    const bytes = new TextEncoder().encode(fields).length;
+    if (bytes > bytesMax) throw new Error(`${uri}: expected a resource of at most ${bytesMax} bytes, got ${bytes}`);
+    return fields;
+  });
 }

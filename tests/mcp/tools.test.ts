@@ -238,6 +238,16 @@ describe('resources', () => {
     }
   });
 
+  test('one for which no response has room is a bug, whose line names it', async () => {
+    const read = () => ({ text: '\u00e9'.repeat(8 * 1024 * 1024) });
+    await using app = await createTestApp({ resources: [{ ...resource, read }] });
+    const { error } = (await post(app, request('resources/read', { uri: resource.uri }))).body;
+    expect(error.code).toBe(-32603);
+    expect((await app.log()).at(-1)?.error).toContain(
+      `${resource.uri}: expected a resource of at most 16777216 bytes, got 16777`,
+    );
+  });
+
   test('one that is not read within a minute is read again for who asks then', async () => {
     const readings = [Promise.withResolvers<{ text: string }>(), Promise.withResolvers<{ text: string }>()];
     let reads = 0;
