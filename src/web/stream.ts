@@ -51,12 +51,17 @@ export const EVENT_STREAM_HEADERS = {
 };
 
 const LINE_END = /[\r\n]/;
+/** Where some clients end a line, too: Python's, with httpx-sse before 0.4.2. */
+const OTHER_LINE_END = /[\u0085\u2028\u2029]/g;
 
+/** Returns an event. Its data is JSON, or text in ASCII. */
 export function eventText(event: string, data: string): string {
   // A line break in a field would let its writer forge events. The JSON text that is sent has none.
   if (LINE_END.test(event) || LINE_END.test(data)) throw new Error('line break in an event');
-  return `event: ${event}\ndata: ${data}\n\n`;
+  return `event: ${event}\ndata: ${data.replace(OTHER_LINE_END, escaped)}\n\n`;
 }
+
+const escaped = (char: string): string => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
 const utf8 = new TextEncoder();
 

@@ -24,6 +24,13 @@ test.each(['a\nb', 'a\rb', 'a\r\ndata: b'])(
   },
 );
 
+test('what some clients take for the end of a line is escaped in the data', () => {
+  const text = 'a\u2028b\u2029c\u0085d';
+  const event = eventText('message', JSON.stringify({ text }));
+  expect(event).toBe('event: message\ndata: {"text":"a\\u2028b\\u2029c\\u0085d"}\n\n');
+  expect(JSON.parse(event.split('data: ')[1] ?? '')).toEqual({ text });
+});
+
 /** Streams outside of any server, as their owner and their clients have them. */
 function streamsOn(total = 16 * MIB) {
   const clock = testClock();
