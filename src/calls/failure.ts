@@ -23,7 +23,7 @@ export function failure(made: Failure): ToolFailure {
   const fault = faultOfFailure({ ...made });
   if (fault !== null) throw new Error(`failure: ${fault}`);
   const { status, code, detail, retryAfterS } = made;
-  const base = { code: 'tool_failure', status, ownCode: code, detail: redactKeys(detail) } as const;
+  const base = { code: 'tool_failure', status, ownCode: code, detail: redactKeys(detail).toWellFormed() } as const;
   return retryAfterS === undefined ? base : { ...base, retryAfterS };
 }
 

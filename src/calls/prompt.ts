@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, ok, type Result } from '../ground/result.ts';
-import { isObject } from '../ground/text.ts';
+import { isObject, jsonOf } from '../ground/text.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import { type ContentBlock, contentBlock } from './content.ts';
@@ -80,7 +80,7 @@ export function definePrompt<Added extends object, A extends ObjectSchema>(
   const listed = argumentsOf(name, schema);
   assertCompleters(name, listed, complete);
   const validate = outputValidatorOf(name, promptMessages, 'it returns what are no messages of MCP');
-  const encode = (messages: PromptMessages): CompleteOutput => ({ json: JSON.stringify(messages) });
+  const encode = (messages: PromptMessages): CompleteOutput => ({ json: jsonOf(messages) });
   return {
     title,
     description,
@@ -124,7 +124,7 @@ const NONE: readonly string[] = [];
 
 const completionJson = (found: readonly string[]): string => {
   const values = found.slice(0, COMPLETIONS_MAX);
-  return JSON.stringify({ completion: { values, total: found.length, hasMore: found.length > values.length } });
+  return jsonOf({ completion: { values, total: found.length, hasMore: found.length > values.length } });
 };
 
 function argumentsOf(prompt: string, schema: ObjectSchema): PromptArgument[] {

@@ -67,7 +67,8 @@ export function form<S extends ObjectSchema>(schema: S): (message: string) => Qu
   }
   return (message) => {
     if (typeof message !== 'string') throw new Error(`form: expected the question as a text, got ${typeof message}`);
-    return { request: { method: 'elicitation/create', params: { mode: 'form', message, requestedSchema } }, read };
+    const params = { mode: 'form', message: message.toWellFormed(), requestedSchema };
+    return { request: { method: 'elicitation/create', params }, read };
   };
 }
 

@@ -220,7 +220,7 @@ function refusalOfTool(
 function inOwnWords(problem: Problem): Problem {
   if (problem.code !== 'invalid_input' || problem.issues.length === 0) return problem;
   const issues = problem.issues.map(withoutKeys);
-  return { ...problem, issues, detail: redactKeys(problem.detail ?? inWords(issues)) };
+  return { ...problem, issues, detail: redactKeys(problem.detail ?? inWords(issues)).toWellFormed() };
 }
 
 async function inputRequired(

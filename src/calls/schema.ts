@@ -186,10 +186,10 @@ function lastShapeOf(schema: Schema): Schema | undefined {
   return parts.findLast((part): part is Schema => isObject(part) && part.kind === 'schema');
 }
 
-/** Redacts keys in an issue. The name of a record's field, or a tool's message, may quote the input. */
+/** Redacts keys and half characters in an issue. The name of a record's field, or a tool's message, may quote the input. */
 export const withoutKeys = ({ path, message }: InputIssue): InputIssue => ({
-  path: redactKeys(path),
-  message: redactKeys(message),
+  path: redactKeys(path).toWellFormed(),
+  message: redactKeys(message).toWellFormed(),
 });
 
 /** Joins the issues into one line. */

@@ -5,7 +5,7 @@ import { once } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
 import { limitInWords } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';
-import { isObject } from '../ground/text.ts';
+import { isObject, jsonOf } from '../ground/text.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call, CallResponse } from './call.ts';
 import { type ToolContent, toolContent } from './content.ts';
@@ -96,8 +96,8 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
       : outputValidatorOf(name, output);
 
   function encode(returned: unknown, { forWidget }: CallResponse): CompleteOutput {
-    const encoded = output === undefined ? encodedContent(returned as ToolContent) : { json: JSON.stringify(returned) };
-    return forWidget === undefined ? encoded : { ...encoded, widgetJson: JSON.stringify(forWidget) };
+    const encoded = output === undefined ? encodedContent(returned as ToolContent) : { json: jsonOf(returned) };
+    return forWidget === undefined ? encoded : { ...encoded, widgetJson: jsonOf(forWidget) };
   }
 
   if (facts.sample !== undefined) {
@@ -135,7 +135,7 @@ function scopesInWords(scopes: readonly string[]): string {
 }
 
 function encodedContent({ content, isError = false }: ToolContent): CompleteOutput {
-  return { contentJson: JSON.stringify(isError ? { content, isError } : { content }), isError };
+  return { contentJson: jsonOf(isError ? { content, isError } : { content }), isError };
 }
 
 // Parameters that clients of MCP 2026-07-28 repeat in headers: `x-mcp-header` on fields of a tool's input

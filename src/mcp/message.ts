@@ -2,7 +2,7 @@
 // and progress. Validates by hand, because this runs on every call.
 
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
-import { isObject, type JsonObject } from '../ground/text.ts';
+import { isObject, type JsonObject, jsonOf } from '../ground/text.ts';
 import { metaApiKey } from '../web/context.ts';
 
 /** `legacy` is up to 2025-11-25; `modern` is 2026-07-28, in which each request is self-contained. */
@@ -98,7 +98,7 @@ export const carriesApiKey = (body: unknown): boolean =>
   );
 
 /** Returns the JSON text of an object without its braces. */
-export const fieldsOf = (value: object): string => JSON.stringify(value).slice(1, -1);
+export const fieldsOf = (value: object): string => jsonOf(value).slice(1, -1);
 
 export const SERVER_INFO = { name: SERVER_NAME, version: SERVER_VERSION };
 
@@ -140,7 +140,7 @@ export function progressTokenOf(meta: JsonObject | undefined): ProgressToken | u
 /** Returns the fields with valid types. Clients would report a broken message for others. */
 const progressFields = (total: unknown, message: unknown) => ({
   ...(Number.isFinite(total) && { total }),
-  ...(typeof message === 'string' && { message }),
+  ...(typeof message === 'string' && { message: message.toWellFormed() }),
 });
 
 /**

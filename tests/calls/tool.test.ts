@@ -7,6 +7,7 @@ import * as v from 'valibot';
 import {
   defineTool,
   err,
+  failure,
   form,
   ok,
   type Problem,
@@ -317,6 +318,24 @@ test('a key that was sent comes back neither in its words nor in the path of an 
   const said = (await app.call('takes', { id: key })).body;
   expect([said.detail, said.issues]).toEqual(['[redacted]?', [{ path: '[redacted]', message: 'No' }]]);
   expect(JSON.stringify((await post(app, call('takes', { id: key }))).body)).not.toContain(key);
+});
+
+test('half a character, as of a text that was cut, is U+FFFD over each way: many clients read no message with it', async () => {
+  const [half, whole] = ['\ud83d \\ud83d \u{1f600}', '\ufffd \\ud83d \u{1f600}'];
+  run = () => ok({ content: [{ type: 'text', text: half, _meta: { [half]: half } }] });
+  const expected = { content: [{ type: 'text', text: whole, _meta: { [whole]: whole } }] };
+  expect((await app.call('blocks')).body).toEqual(expected);
+  for (const { result } of await callOverWays(app, 'blocks')) expect(result).toMatchObject(expected);
+  run = () => ok({ said: half });
+  expect((await app.call('says')).body).toEqual({ said: whole });
+  for (const { result } of await callOverWays(app, 'says')) {
+    expect([result.structuredContent, JSON.parse(result.content[0].text)]).toEqual([{ said: whole }, { said: whole }]);
+  }
+  run = () => err({ code: 'invalid_input', issues: [{ path: half, message: half }] });
+  const { body } = await app.call('says');
+  expect([body.detail, body.issues]).toEqual([`${whole}: ${whole}`, [{ path: whole, message: whole }]]);
+  run = () => err(failure({ status: 503, code: 'cut', detail: half }));
+  expect((await app.call('says')).body.detail).toBe(whole);
 });
 
 test.each<[string, ToolContent]>([

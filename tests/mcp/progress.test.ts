@@ -69,10 +69,12 @@ describe('progress', () => {
     const { steered, response } = started;
     for (const progress of [1, 1, 0, Number.NaN, Number.POSITIVE_INFINITY]) steered.report(progress);
     steered.report(2, Number.POSITIVE_INFINITY, 7 as never);
+    steered.report(3, 3, 'half \ud83d');
     steered.finish();
     expect((await messagesOf(response)).map(({ params }) => params)).toEqual([
       { progressToken: 'p-1', progress: 1 },
       { progressToken: 'p-1', progress: 2 },
+      { progressToken: 'p-1', progress: 3, total: 3, message: 'half \ufffd' },
       undefined,
     ]);
   });

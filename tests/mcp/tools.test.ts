@@ -238,6 +238,12 @@ describe('resources', () => {
     }
   });
 
+  test('one that has half a character has U+FFFD in its place', async () => {
+    await using app = await createTestApp({ resources: [{ ...resource, read: () => ({ text: 'cut \ud83d' }) }] });
+    const { result } = (await post(app, request('resources/read', { uri: resource.uri }))).body;
+    expect(result.contents[0].text).toBe('cut \ufffd');
+  });
+
   test('one for which no response has room is a bug, whose line names it', async () => {
     const read = () => ({ text: '\u00e9'.repeat(8 * 1024 * 1024) });
     await using app = await createTestApp({ resources: [{ ...resource, read }] });
