@@ -35,19 +35,20 @@ export const isKeyName = (text: string): boolean => hasLength(text, 1, 200) && i
 /** What the name of a key is, for messages. */
 export const A_KEY_NAME = '1 to 200 characters without controls, and not blank';
 
+/** Returns a value as JSON without half characters. */
+export const jsonOf = (value: unknown): string => withoutHalves(JSON.stringify(value));
+
 /**
- * Returns a value as JSON without half characters (lone surrogates), such as remain where a text was cut: many readers of
- * JSON refuse a whole document for one.
+ * Returns what JSON.stringify made without half characters (lone surrogates), such as remain where a text was cut: many
+ * readers of JSON refuse a whole document for one.
  */
-export function jsonOf(value: unknown): string {
-  const json = JSON.stringify(value);
-  return json.includes(ESCAPED_HALF) ? json.replace(ESCAPES, withoutHalf) : json;
-}
+export const withoutHalves = (json: string): string =>
+  json.includes(ESCAPED_HALF) ? json.replace(ESCAPES, whole) : json;
 
 /** How JSON.stringify escapes nothing but halves; after a backslash it may be plain text. */
 const ESCAPED_HALF = '\\ud';
 const ESCAPES = /\\(?:u[\da-f]{4}|.)/g;
-const withoutHalf = (escaped: string): string => (escaped.startsWith(ESCAPED_HALF) ? REPLACEMENT : escaped);
+const whole = (escaped: string): string => (escaped.startsWith(ESCAPED_HALF) ? REPLACEMENT : escaped);
 
 const WIDE = /[^\0-\xff]/;
 

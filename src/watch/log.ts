@@ -4,6 +4,7 @@
 import { createLruCache } from '../ground/cache.ts';
 import { createTokenBuckets, type Rate } from '../ground/limits/rates.ts';
 import type { Clock } from '../ground/runtime.ts';
+import { withoutHalves } from '../ground/text.ts';
 import type { InfoEvent, LogEvent, WarnEvent } from './events.ts';
 import { hasHash, redactHashes, redactKeys, redactsForeign } from './redact.ts';
 
@@ -150,10 +151,10 @@ const withoutHashes = (_name: string, value: unknown) => (typeof value === 'stri
 function encodeFields(fields: LogFields, replacer?: typeof withoutHashes): string {
   try {
     const shown = 'error' in fields ? { ...fields, error: shownError(fields.error) } : fields;
-    return JSON.stringify(shown, replacer);
+    return withoutHalves(JSON.stringify(shown, replacer));
   } catch {
     const shown = Object.entries(fields).map(([name, value]) => [name, withJsonForm(value)]);
-    return JSON.stringify(Object.fromEntries(shown), replacer);
+    return withoutHalves(JSON.stringify(Object.fromEntries(shown), replacer));
   }
 }
 

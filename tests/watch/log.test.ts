@@ -139,13 +139,13 @@ describe('the writer', () => {
   test('each line is one JSON object, whatever is in it, and many share one write', async () => {
     const { log, chunks } = collected();
     log.info('started', { text: 'a\nb\u2028\0', nested: { deep: [1] }, nothing: undefined });
-    log.warn('tool failed', { userId: 1n, nested: { deep: [1] } });
+    log.warn('tool failed', { userId: 1n, nested: { deep: [1] }, cut: '\ud83d \\ud83d' });
     await log.flush();
     expect(chunks).toHaveLength(1);
     const [first, second, rest] = chunks.join('').split('\n');
     expect(JSON.parse(first ?? '')).toMatchObject({ level: 'info', event: 'started', text: 'a\nb\u2028\0' });
     // What JSON has no form for is logged by its type, in any field.
-    const odd = { userId: 'bigint without a JSON form', nested: { deep: [1] } };
+    const odd = { userId: 'bigint without a JSON form', nested: { deep: [1] }, cut: '\ufffd \\ud83d' };
     expect(JSON.parse(second ?? '')).toMatchObject({ level: 'warn', event: 'tool failed', ...odd });
     expect(rest).toBe('');
   });
