@@ -210,7 +210,7 @@ function refusalOfTool(
   call: Call,
 ): Awaitable<ToolResult> {
   const { name } = operation;
-  if (error === undefined) throw new Error(`${name}: expected run to return ok(…) or err(…)`);
+  if (!error) throw new Error(`${name}: expected run to return ok(…) or err(…)`); // in JavaScript it may be null, too
   if (error.code === 'input_required') return inputRequired(operation, input, call, error);
   if (isProblem(error)) return err(inOwnWords(error));
   throw new Error(`${name}: expected err(failure(…)), or err of a problem with all it needs; ${THROWN}`);

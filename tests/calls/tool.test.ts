@@ -146,6 +146,7 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     ['NaN', 'counts', returns(ok({ deep: [{ n: 1 }, { n: NaN }] })), "has a number that JSON can't express: NaN\n"],
     ['a bare object', 'says', returns({ said: 'x' }), 'says: expected run to return ok(…) or err(…)'],
     ['nothing', 'says', returns(undefined), 'says: expected run to return ok(…) or err(…)'],
+    ['a null as an error', 'says', returns(err(null)), 'says: expected run to return ok(…) or err(…)'],
   ])('%s', async (_what, tool, told, why) => {
     run = told;
     const line = await bugOf(tool);
