@@ -9,6 +9,7 @@ import { redactFrom } from '../watch/redact.ts';
 import type { Caller, RuleOfToken, Workload } from './actor.ts';
 import type { Audience } from './audience.ts';
 import type { ChangeParts } from './changes.ts';
+import type { Feed } from './feed.ts';
 import { type KnownKey, KnownKeys, type KnownKeysOptions } from './known-keys.ts';
 import { earlier, endOf, fingerprintOf, hashKey, isKeyShaped, mayBeJwt, refusalAt } from './record.ts';
 import { createUseFirst } from './rotating.ts';
@@ -95,7 +96,8 @@ export interface VerifierOptions extends KnownKeysOptions, ChangeParts {
 }
 
 export function createVerifier(options: VerifierOptions) {
-  const { feed, findRule, clock, sha256 } = options;
+  const { feed, clock, sha256 } = options;
+  const findRule = options.findRule && createFindRule(feed, options.findRule);
   const known = new KnownKeys(options);
   const useFirst = createUseFirst(options, known);
   const evaluate = createEvaluate(options);
@@ -112,10 +114,9 @@ export function createVerifier(options: VerifierOptions) {
     if (purpose === 'paste' || findRule === undefined) return MALFORMED;
     return chain(feed.holdsRules(), (hasRules) => {
       if (!hasRules) return MALFORMED;
-      const { polledAtMs } = feed; // before the rules are read
-      return chain(findRule(token, caller), (found) => {
+      return chain(findRule(token, caller), ({ found, atMs }) => {
         if (!found.ok) return found;
-        return found.value === null ? MALFORMED : decideOnRule(token, found.value, polledAtMs, caller, purpose);
+        return found.value === null ? MALFORMED : decideOnRule(token, found.value, atMs, caller, purpose);
       });
     });
   }
@@ -190,6 +191,33 @@ export function createVerifier(options: VerifierOptions) {
       return known.reads;
     },
   };
+}
+
+/** Which rule lets a token in, by the rules and key sets of this time (monotonic). */
+interface FoundRule {
+  readonly found: Result<RuleOfToken | null, Problem>;
+  readonly atMs: number;
+}
+
+/**
+ * Creates the function that finds the rule of a token. It lets nobody in by rules and key sets that may have changed since,
+ * and refuses nobody by them in an outage: a rule may be new. Then it looks once more, or throws a StoreOutage.
+ */
+function createFindRule(feed: Feed, findRule: FindRule) {
+  function find(token: string, caller: Caller): Awaitable<FoundRule> {
+    const { polledAtMs: atMs } = feed; // before the rules are read
+    return chain(findRule(token, caller), (found) => ({ found, atMs }));
+  }
+
+  function isOutdated({ found, atMs }: FoundRule): boolean {
+    if (!found.ok) return found.error.code === 'invalid_api_key' && !feed.current();
+    return found.value !== null && !feed.isFresh(atMs);
+  }
+
+  return (token: string, caller: Caller): Awaitable<FoundRule> =>
+    chain(find(token, caller), (found) =>
+      isOutdated(found) ? feed.ensureFresh().then(() => find(token, caller)) : found,
+    );
 }
 
 /** Returns whether the record admits this text as its secret. Redacts a secret of another form from now on. */
