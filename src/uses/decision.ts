@@ -1,7 +1,7 @@
 // Decides whether a call is admitted: one pass over all limits of all its holders, all or nothing. Pure.
 
 import type { Problem } from '../ground/problem.ts';
-import { type RateLimitState, type RateLimitStates, SHARED_WINDOW_S_MIN } from '../ground/rate-limit.ts';
+import type { RateLimitState, RateLimitStates } from '../ground/rate-limit.ts';
 import { type Bound, type Holder, hasRoom, remainingOf, stateOf } from './holder.ts';
 
 /** `full`: the limits with too little left for the call; `over_quota` if at least one is a quota. */
@@ -56,28 +56,3 @@ export const statesOf = (holders: readonly Holder[], nowMs: number): RateLimitSt
 /** Returns how many of the units fit in all limits. */
 export const roomFor = (holders: readonly Holder[], units: number): number =>
   Math.min(units, ...holders.flatMap(({ bounds }) => bounds.map(remainingOf)));
-
-/** What a service may admit from memory for one holder, over all its keys together. */
-export interface HolderLease {
-  /** The key's id, or the owner's name. */
-  readonly holder: { readonly kind: Holder['kind']; readonly id: string };
-  /** 0: nothing. */
-  readonly units: number;
-}
-
-/** The part of a limit that a service may admit from memory. */
-const LEASED_PART = 1 / 32;
-
-/**
- * Returns, for each holder with limits, the least over them of floor(L / 32) and of what remains. A window that
- * processes don't share has nothing to lend.
- */
-export const leasesOf = (holders: readonly Holder[]): HolderLease[] =>
-  holders
-    .filter(({ bounds }) => bounds.length > 0)
-    .map(({ kind, id, bounds }) => ({ holder: { kind, id }, units: Math.min(...bounds.map(leasedOf)) }));
-
-const leasedOf = (bound: Bound): number =>
-  bound.usage.window.windowS < SHARED_WINDOW_S_MIN
-    ? 0
-    : Math.min(Math.floor(bound.limit.requests * LEASED_PART), remainingOf(bound));

@@ -7,7 +7,7 @@ import type { Quota, RateLimitStates } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { RandomBytes } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
-import { decide, type HolderLease, leasesOf, refusalOf, roomFor, statesOf } from './decision.ts';
+import { decide, refusalOf, roomFor, statesOf } from './decision.ts';
 import { Exchange } from './exchange.ts';
 import type { Holder } from './holder.ts';
 import { type CountedKey, Holders, type HoldersOptions, type ReadCounts } from './holders.ts';
@@ -96,12 +96,7 @@ export function createUsage(options: UsageOptions) {
       return units - counted;
     },
 
-    /** Returns what a service may admit from memory for each holder of this key's limits. Counts nothing. */
-    leasesOf(keyId: string): HolderLease[] {
-      const holders = holdersOf(keyId);
-      return holders.length === 0 ? [{ holder: { kind: 'key', id: keyId }, units: 0 }] : leasesOf(holders);
-    },
-
+    holdersOf,
     quotaOf: ({ quota }: Pick<CountedKey, 'quota'>): Quota | null => quota ?? keyQuota,
     /** Returns the state of all limits of a key, like `admit`, but counts nothing. */
     limitsOf: (keyId: string): RateLimitStates => statesOf(holdersOf(keyId), clock.nowMs()),

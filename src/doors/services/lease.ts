@@ -2,8 +2,10 @@
 // /changes end it. src/api/README.md has the rules for services.
 
 import { ownerChange } from '../../ground/change-feed.ts';
+import { SHARED_WINDOW_S_MIN } from '../../ground/rate-limit.ts';
 import { countedKeyId } from '../../keys/record.ts';
 import type { VerifiedKey } from '../../keys/verify.ts';
+import { type Bound, remainingOf } from '../../uses/holder.ts';
 import { type Macs, markOf } from './marks.ts';
 import type { RecentChanges } from './recent-changes.ts';
 import { handleOf, type Reported } from './reported.ts';
@@ -11,6 +13,15 @@ import type { ServicesOptions } from './service.ts';
 
 /** The longest lease. Then services ask again, because the feed doesn't tell of keys that a primary has lost. */
 const LEASE_MS_MAX = 300_000;
+
+/** The part of a limit that a service may admit from memory. */
+const LEASED_PART = 1 / 32;
+
+/** Returns floor(L / 32), or what remains if that is less. A window that processes don't share has nothing to lend. */
+const leasedOf = (bound: Bound): number =>
+  bound.usage.window.windowS < SHARED_WINDOW_S_MIN
+    ? 0
+    : Math.min(Math.floor(bound.limit.requests * LEASED_PART), remainingOf(bound));
 
 /** Returns the lease's fields of the response. `asked` is the key in question, which was just verified. */
 type LeaseFieldsOf = (asked: VerifiedKey, callerKeyId: string) => object;
@@ -41,7 +52,7 @@ export function createLeases(
     const hasSeen = await hasSeenAll(cursor, codes);
     return (asked, callerKeyId) => {
       const keyId = countedKeyId(asked.value);
-      const units = usage.leasesOf(keyId).map(({ holder: { kind, id }, units }) => ({
+      const units = unitsOf(keyId).map(({ kind, id, units }) => ({
         holder: codes.of('holder', `${kind} ${id}`),
         units,
       }));
@@ -56,6 +67,15 @@ export function createLeases(
         lease_uses: units,
       };
     };
+  }
+
+  /** Returns what may be admitted for each holder of the key's limits, over all its keys together. Counts nothing. */
+  function unitsOf(keyId: string) {
+    const holders = usage.holdersOf(keyId);
+    if (holders.length === 0) return [{ kind: 'key', id: keyId, units: 0 }];
+    return holders
+      .filter(({ bounds }) => bounds.length > 0)
+      .map(({ kind, id, bounds }) => ({ kind, id, units: Math.min(...bounds.map(leasedOf)) }));
   }
 
   async function hasSeenAll(cursor: string, codes: Macs): Promise<boolean> {
