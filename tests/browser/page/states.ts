@@ -1,13 +1,15 @@
 // Everything that the pages /keys and /authorize can show, for the pictures of them and for those who judge them.
 
 import type { Page } from 'playwright-core';
+import { confirm, press } from '../../support/browser.ts';
 import { type DocumentServer, serveDocuments, trustAll } from '../../support/client-documents.ts';
 import { testClock } from '../../support/clock.ts';
 import { register } from '../../support/hand-over.ts';
 import { createIssuer } from '../../support/issuer.ts';
 import { askForKey } from '../../support/key-request.ts';
 import { lenientIssuer } from '../../support/lenient-issuer.ts';
-import { createTestApp, type Env, type TestApp } from '../../support/test-app.ts';
+import { bearer, createTestApp, type Env, type TestApp } from '../../support/test-app.ts';
+import { find, follow, link, pasteToken } from './keys-page.ts';
 
 const DAY_MS = 86_400_000;
 /** How often a key was used on each of two days. Older uses may not be written yet when the clock moves on by days. */
@@ -33,6 +35,8 @@ export interface State {
 
 const text = (said: string | RegExp) => (page: Page) => page.getByText(said).waitFor();
 
+const OWNED = { who: ['alice'], hasKeys: true } as const;
+
 /** What an admin sees, who has no keys. */
 const OPERATED = {
   env: async () => ({ ...ADMIN, OWNER_QUOTA: '20/day' }),
@@ -40,23 +44,23 @@ const OPERATED = {
   hasKeys: true,
 } as const;
 
-const open = (page: Page) => page.getByRole('button', { name: 'Open alice' }).click();
+const madeByAlice = (page: Page) =>
+  page
+    .getByRole('list', { name: 'History' })
+    .getByText(/^Made by alice/)
+    .waitFor();
 
-async function look(page: Page, text: string, meaning = 'owner') {
-  await page.getByLabel('Search for').selectOption(meaning);
-  await page.getByRole('search').getByRole('textbox').fill(text);
-  await page.keyboard.press('Enter');
-}
+const open = (page: Page) => press(page, 'Open alice');
 
 async function fillIn(page: Page) {
-  await page.getByRole('button', { name: 'Create a key' }).click();
+  await press(page, 'Create a key');
   await page.getByRole('textbox', { name: 'Name' }).fill('billing export');
   await page.getByRole('textbox', { name: 'Other scopes' }).fill('read:orders read:products');
 }
 
 async function create(page: Page) {
   await fillIn(page);
-  await page.getByRole('button', { name: 'Create key' }).click();
+  await press(page, 'Create key');
 }
 
 export const STATES: readonly State[] = [
@@ -76,69 +80,56 @@ export const STATES: readonly State[] = [
   },
   {
     name: 'refused',
-    async act(page) {
-      await page.getByLabel('Or paste a user token').fill('eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl');
-      await page.keyboard.press('Enter');
-    },
+    act: (page) => pasteToken(page, 'eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl'),
     shows: text('Invalid or expired user token'),
   },
   {
     name: 'loading',
     async act(page, app) {
       await page.route('**/tools/list_api_keys', () => {}); // never answered
-      await page.getByLabel('Or paste a user token').fill(await app.token('alice'));
-      await page.keyboard.press('Enter');
+      await pasteToken(page, await app.token('alice'));
     },
     shows: text('Signing in…'),
   },
   {
     name: 'empty',
     who: ['alice'],
-    shows: (page) => page.getByText('No API keys yet').waitFor(),
+    shows: text('No API keys yet'),
   },
   {
     name: 'keys',
-    who: ['alice'],
-    hasKeys: true,
-    shows: (page) => page.getByText('5 keys').waitFor(),
+    ...OWNED,
+    shows: text('5 keys'),
   },
   {
     name: 'plan',
     env: async () => ({ OWNER_QUOTA: '50/day', OWNER_RATE_LIMIT: '1000/1h', OWNER_KEYS: '10' }),
-    who: ['alice'],
-    hasKeys: true,
-    shows: (page) => page.getByText(/^\d of 50 a day$/).waitFor(), // none in the two hours after midnight
+    ...OWNED,
+    shows: text(/^\d of 50 a day$/), // none in the two hours after midnight
   },
   {
     name: 'opened',
-    who: ['alice'],
-    hasKeys: true,
-    act: (page) => page.getByRole('button', { name: 'More about CI pipeline' }).click(),
-    shows: (page) =>
-      page
-        .getByRole('list', { name: 'History' })
-        .getByText(/^Made by alice/)
-        .waitFor(),
+    ...OWNED,
+    act: (page) => press(page, 'More about CI pipeline'),
+    shows: madeByAlice,
   },
   {
     name: 'renaming',
-    who: ['alice'],
-    hasKeys: true,
+    ...OWNED,
     async act(page) {
-      await page.getByRole('button', { name: 'More about CI pipeline' }).click();
-      await page.getByRole('button', { name: 'Rename: CI pipeline' }).click();
+      await press(page, 'More about CI pipeline');
+      await press(page, 'Rename: CI pipeline');
     },
     shows: (page) => page.getByRole('textbox', { name: 'Name' }).waitFor(),
   },
   {
     name: 'narrowed',
-    who: ['alice'],
-    hasKeys: true,
+    ...OWNED,
     async act(page) {
-      await page.getByRole('button', { name: 'More about CI pipeline' }).click();
-      await page.getByRole('button', { name: 'Fewer scopes: CI pipeline' }).click();
+      await press(page, 'More about CI pipeline');
+      await press(page, 'Fewer scopes: CI pipeline');
       await page.getByRole('checkbox', { name: 'read' }).uncheck();
-      await page.getByRole('button', { name: 'Save' }).click();
+      await press(page, 'Save');
     },
     shows: text('The last scope stays.'),
   },
@@ -155,23 +146,17 @@ export const STATES: readonly State[] = [
   },
   {
     name: 'asked',
-    who: ['alice'],
-    hasKeys: true,
+    ...OWNED,
     async act(page) {
-      await page.getByRole('button', { name: 'More about nightly backup' }).click();
-      await page.getByRole('button', { name: 'Delete nightly backup' }).click();
+      await press(page, 'More about nightly backup');
+      await press(page, 'Delete nightly backup');
     },
     shows: (page) => page.getByRole('group', { name: 'Delete nightly backup?' }).waitFor(),
   },
   {
     name: 'rotated',
-    who: ['alice'],
-    hasKeys: true,
-    async act(page) {
-      await page.getByRole('button', { name: 'Rotate CI pipeline' }).click();
-      const question = page.getByRole('group', { name: 'Rotate CI pipeline?' });
-      await question.getByRole('button', { name: 'Rotate' }).click();
-    },
+    ...OWNED,
+    act: (page) => confirm(page, 'Rotate', 'CI pipeline'),
     shows: (page) => page.getByRole('group', { name: 'New key of CI pipeline' }).waitFor(),
   },
   {
@@ -179,37 +164,33 @@ export const STATES: readonly State[] = [
     async act(page, app) {
       const problem = { status: 503, code: 'store_unavailable', detail: 'The key store is out of reach; try again' };
       await page.route('**/tools/list_api_keys', (route) => route.fulfill({ status: 503, json: problem }));
-      await page.getByLabel('Or paste a user token').fill(await app.token('alice'));
-      await page.keyboard.press('Enter');
+      await pasteToken(page, await app.token('alice'));
     },
-    shows: (page) => page.getByText('The key store is out of reach').waitFor(),
+    shows: text('The key store is out of reach'),
   },
   {
     name: 'not-refreshed',
-    who: ['alice'],
-    hasKeys: true,
+    ...OWNED,
     async act(page) {
       await page.getByRole('button', { name: 'More about CI pipeline' }).waitFor();
       await page.route(/tools|events/, (route) => route.abort());
-      await page.getByRole('button', { name: 'More about CI pipeline' }).click();
-      await page.getByRole('button', { name: 'Refresh' }).click();
+      await press(page, 'More about CI pipeline');
+      await press(page, 'Refresh');
     },
     shows: (page) => page.getByRole('alert').getByText('The list could not be refreshed').waitFor(),
   },
   {
     name: 'form',
-    who: ['alice'],
-    hasKeys: true,
+    ...OWNED,
     env: async () => ({ KEY_SCOPES: 'read write read:orders write:orders admin', KEY_MAX_DAYS: '180' }),
-    act: (page) => page.getByRole('button', { name: 'Create a key' }).click(),
+    act: (page) => press(page, 'Create a key'),
     shows: (page) => page.getByRole('heading', { name: 'New key' }).waitFor(),
   },
   {
     name: 'form-limits',
-    who: ['alice'],
-    hasKeys: true,
+    ...OWNED,
     async act(page) {
-      await page.getByRole('button', { name: 'Create a key' }).click();
+      await press(page, 'Create a key');
       await page.getByText('Limits', { exact: true }).click();
       await page.getByLabel('Quota', { exact: true }).fill('5000');
     },
@@ -217,30 +198,27 @@ export const STATES: readonly State[] = [
   },
   {
     name: 'not-created',
-    who: ['alice'],
-    hasKeys: true,
+    ...OWNED,
     async act(page) {
       await fillIn(page);
       await page.getByRole('textbox', { name: 'Name' }).fill(' ');
-      await page.getByRole('button', { name: 'Create key' }).click();
+      await press(page, 'Create key');
     },
     shows: text(/Expected a name that is not blank/),
   },
   {
     name: 'created',
-    who: ['alice'],
-    hasKeys: true,
+    ...OWNED,
     act: create,
-    shows: (page) => page.getByText('Or paste it with ready-made settings around it.').waitFor(),
+    shows: text('Or paste it with ready-made settings around it.'),
   },
   {
     name: 'expired',
-    who: ['alice'],
-    hasKeys: true,
+    ...OWNED,
     async act(page, app) {
       await fillIn(page);
       app.clock.advance(2 * 3_600_000);
-      await page.getByRole('button', { name: 'Create key' }).click();
+      await press(page, 'Create key');
     },
     shows: text(/what you have typed is kept/),
   },
@@ -257,8 +235,8 @@ export const STATES: readonly State[] = [
     name: 'all-keys',
     ...OPERATED,
     async act(page) {
-      await page.getByRole('button', { name: 'All keys' }).click();
-      await page.getByRole('button', { name: 'Expire within 7 days' }).click();
+      await press(page, 'All keys');
+      await press(page, 'Expire within 7 days');
     },
     shows: text('1 found; looked through'),
   },
@@ -273,7 +251,7 @@ export const STATES: readonly State[] = [
     ...OPERATED,
     async act(page) {
       await open(page);
-      await page.getByRole('button', { name: 'Change the plan' }).click();
+      await press(page, 'Change the plan: alice');
     },
     shows: (page) => page.getByLabel('Keys, at most').waitFor(),
   },
@@ -282,41 +260,33 @@ export const STATES: readonly State[] = [
     ...OPERATED,
     async act(page) {
       await open(page);
-      await page.getByRole('button', { name: 'Change the plan' }).click();
+      await press(page, 'Change the plan: alice');
       await page.getByLabel('Quota', { exact: true }).fill('4');
-      await page.getByRole('button', { name: 'Save' }).click();
+      await press(page, 'Save');
     },
     shows: text('Quota: was 20 a day, is 4 a day.'),
   },
   {
     name: 'owner-nobody',
     ...OPERATED,
-    act: (page) => look(page, 'Alice'),
+    act: (page) => find(page, 'owner', 'Alice'),
     shows: text('Nobody of exactly this name has a key, or a history'),
   },
   {
     name: 'owner-found',
     ...OPERATED,
     async act(page, app) {
-      const { body } = await app.call(
-        'admin_list_keys',
-        {},
-        { authorization: `Bearer ${await app.token(...OPERATED.who)}` },
-      );
-      await look(page, body.keys.find(({ name }: { name: string }) => name === 'old laptop').id, 'key');
+      const { body } = await app.call('admin_list_keys', {}, await bearer(app, ...OPERATED.who));
+      await find(page, 'key', body.keys.find(({ name }: { name: string }) => name === 'old laptop').id);
     },
-    shows: (page) =>
-      page
-        .getByRole('list', { name: 'History' })
-        .getByText(/^Made by alice/)
-        .waitFor(),
+    shows: madeByAlice,
   },
   {
     name: 'owner-blocking',
     ...OPERATED,
     async act(page) {
       await open(page);
-      await page.getByRole('button', { name: 'Block', exact: true }).click();
+      await press(page, 'Block');
     },
     shows: (page) => page.getByRole('group', { name: 'Block alice?' }).waitFor(),
   },
@@ -325,8 +295,8 @@ export const STATES: readonly State[] = [
     ...OPERATED,
     async act(page) {
       await open(page);
-      await page.getByRole('button', { name: 'More about CI pipeline' }).click();
-      await page.getByRole('button', { name: 'Change: CI pipeline' }).click();
+      await press(page, 'More about CI pipeline');
+      await press(page, 'Change: CI pipeline');
     },
     shows: (page) => page.getByRole('textbox', { name: 'Name' }).waitFor(),
   },
@@ -338,7 +308,7 @@ export const STATES: readonly State[] = [
       const client = await register(app, ['https://client.example/back']);
       const query = client.page({ scope: 'read write' }).search.slice(1);
       await text('Signed in as alice')(page); // what waits already would be asked about first
-      await page.evaluate((hash) => location.assign(hash), `#connect=${encodeURIComponent(query)}`);
+      await follow(page, { at: `#connect=${encodeURIComponent(query)}` });
     },
     shows: (page) => page.getByRole('heading', { name: /handed to client.example/ }).waitFor(),
   },
@@ -348,15 +318,14 @@ export const STATES: readonly State[] = [
     who: ['alice'],
     async act(page) {
       await text('Signed in as alice')(page);
-      await page.evaluate(() => location.assign('#ask=BCDF-GHJK'));
+      await follow(page, { at: '#ask=BCDF-GHJK' });
     },
     shows: text('Does the program that you started show this code?'),
   },
   {
     name: 'ask-typed',
     env: async () => ({ OAUTH_DEVICE: '1' }),
-    who: ['alice'],
-    hasKeys: true,
+    ...OWNED,
     act: (page) => page.getByRole('link', { name: 'A program asks for a key' }).click(),
     shows: text('The code that the program shows'),
   },
@@ -367,8 +336,8 @@ export const STATES: readonly State[] = [
     async act(page, app) {
       const { user_code: code } = (await askForKey(app, { client_name: 'nightly deploy', scope: 'read deploy' })).body;
       await text('Signed in as alice')(page);
-      await page.evaluate((hash) => location.assign(hash), `#ask=${code}`);
-      await page.getByRole('button', { name: 'Yes, it shows this code' }).click();
+      await follow(page, { at: `#ask=${code}` });
+      await press(page, 'Yes, it shows this code');
     },
     shows: text('in its own words'),
   },
@@ -450,7 +419,6 @@ export async function appIn({ env, hasKeys }: State): Promise<TestApp> {
   const make = (name: string, days: number | undefined, more: object = {}) =>
     app.createKey('alice', { name, scopes: ['read'], ...(days !== undefined && { expiresInDays: days }), ...more });
   if (hasKeys) {
-    const headers = async () => ({ authorization: `Bearer ${await app.token('alice')}` });
     const old = await make('old laptop', undefined);
     await make('partner integration', 90);
     app.clock.advance(60 * DAY_MS);
@@ -465,7 +433,7 @@ export async function appIn({ env, hasKeys }: State): Promise<TestApp> {
       app.clock.advance(DAY_MS);
     }
     await app.call('whoami', {}, { 'x-api-key': nightly.key });
-    await app.call('revoke_api_key', { keyId: old.id }, await headers());
+    await app.call('revoke_api_key', { keyId: old.id }, await bearer(app, 'alice'));
     app.clock.advance(DAY_MS - 7_200_000);
     await make('status page', undefined);
     for (let call = 0; call < 4; call += 1) await app.call('whoami', {}, { 'x-api-key': ci.key });
@@ -477,7 +445,7 @@ export async function appIn({ env, hasKeys }: State): Promise<TestApp> {
 /** Opens the page in the state. */
 export async function openIn(state: State, page: Page, app: TestApp): Promise<void> {
   const url = state.host === undefined ? app.url : app.url.replace('127.0.0.1', state.host);
-  const at = state.who === undefined ? '' : `#token=${await app.token(...state.who)}`;
+  const { at } = state.who === undefined ? { at: '' } : await link(app, ...state.who);
   await page.goto((await state.at?.(app))?.href ?? `${url}/keys${at}`);
   await state.act?.(page, app);
   await state.shows(page);
