@@ -35,24 +35,27 @@ export function developmentSecret(folder: string, onMade: (file: string) => void
   }
 }
 
-/**
- * Creates or finds the secret. It is written under another name, then linked, which fails if the file exists: no
- * process reads half a secret.
- */
+/** Creates or finds the secret. To find it takes no room, which a full disk lacks. */
 function madeOrFound(file: string, onMade: (file: string) => void): string {
   const draft = `${file}.${systemRandom(8).toHex()}`;
-  const secret = systemRandom(SECRET_BYTES).toBase64({ alphabet: 'base64url', omitPadding: true });
   try {
-    writeFileSync(draft, `${secret}\n`, { mode: 0o600, flag: 'wx' });
-    try {
-      linkSync(draft, file);
-      onMade(file);
-    } catch (error) {
-      if ((error as { code?: string }).code !== 'EEXIST') throw error;
-    }
+    writeFileSync(draft, '', { mode: 0o600, flag: 'wx' });
+    if (!existsSync(file)) make(file, draft, onMade);
     return read(file, draft);
   } finally {
     if (existsSync(draft)) rmSync(draft); // on a read-only disk even removing nothing is an error
+  }
+}
+
+/** Creates the secret in the draft, then links it, which fails if the file exists: no process reads half a secret. */
+function make(file: string, draft: string, onMade: (file: string) => void): void {
+  const secret = systemRandom(SECRET_BYTES).toBase64({ alphabet: 'base64url', omitPadding: true });
+  writeFileSync(draft, `${secret}\n`);
+  try {
+    linkSync(draft, file);
+    onMade(file);
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'EEXIST') throw error;
   }
 }
 

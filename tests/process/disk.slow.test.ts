@@ -2,9 +2,10 @@
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
+import { main as token } from '../../src/commands/token.ts';
 import { userOn } from '../support/client.ts';
 import { failingStart } from '../support/failing-start.ts';
-import { keysCommand } from '../support/keys-command.ts';
+import { inProcess, keysCommand } from '../support/keys-command.ts';
 import { createModelUser, seeded } from '../support/model-user.ts';
 import { openFiles } from '../support/open-files.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
@@ -251,6 +252,17 @@ describe.skipIf(!mountable)('a disk', () => {
     disk.free();
     await waitFor(async () => (await healthOf(again)).store.writable);
     expect((await create()).status).toBe(200);
+  });
+
+  test('on a full disk the development secret that is there is used, and none is made', async () => {
+    using disk = smallDisk();
+    const mint = (env: { DATABASE_URL: string }) => inProcess(token, env, ['--sub', 'alice']);
+    const there = { DATABASE_URL: `file:${join(disk.folder, 'keys.db')}` };
+    await mint(there);
+    disk.fill();
+    expect(await mint(there)).toMatchObject({ code: 0, stderr: '' });
+    const none = { DATABASE_URL: `file:${join(disk.folder, 'other/keys.db')}` };
+    expect(await mint(none)).toMatchObject({ code: 1, stderr: expect.stringContaining('ENOSPC') });
   });
 
   test('a start on a full disk, and a command, say that it is full, also of a database that is there', async () => {
