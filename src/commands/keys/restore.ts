@@ -110,6 +110,7 @@ async function intoFile(path: string, given: Given): Promise<void> {
   } catch (error) {
     if (isHeld(error)) throw new CommandError(openElsewhere(path)); // another restore
     if (!isOutage(error, 'damaged')) throw error;
+    await refuseIfOpenElsewhere(path);
     await io.confirm(
       `The file ${path} is damaged, so what has ended since the backup can't be told. Put the backup (${backup.keys} keys) in its place.`,
       given.yes,
@@ -118,6 +119,17 @@ async function intoFile(path: string, given: Given): Promise<void> {
     await make();
   }
   io.say(`what was there before is in ${before}`);
+}
+
+/** Throws a CommandError if another process has the damaged file open, as far as SQLite can still tell. */
+async function refuseIfOpenElsewhere(path: string): Promise<void> {
+  const unreadable = { close: async () => {} };
+  const file = await holdAlone(path).catch((error) => {
+    if (isOutage(error, 'damaged')) return unreadable;
+    throw error;
+  });
+  if (file === null) throw new CommandError(openElsewhere(path));
+  await file.close();
 }
 
 const openElsewhere = (path: string) =>

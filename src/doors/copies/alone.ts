@@ -4,7 +4,7 @@
 // opens it later waits for the lock with the file already open. So a restore writes into this very file, in a transaction:
 // had it put another file in its place, a server that waited would go on with the old one, and write its log beside the new.
 
-import { realpathSync, rmSync } from 'node:fs';
+import { realpathSync, rmSync, statSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { makePrivate } from '../../ground/private-files.ts';
 import { StoreOutage } from '../../ground/result.ts';
@@ -31,7 +31,8 @@ export async function holdAlone(path: string) {
 
   try {
     await db.read({ sql: 'PRAGMA main.locking_mode = EXCLUSIVE' }); // every lock taken from here on stays
-    await db.read({ sql: 'PRAGMA auto_vacuum = INCREMENTAL' }, 0); // before a new file's first page
+    // Before a new file's first page; it would write that of another anew, which may be damaged.
+    if (statSync(file).size === 0) await db.read({ sql: 'PRAGMA auto_vacuum = INCREMENTAL' }, 0);
     await db.read({ sql: 'BEGIN EXCLUSIVE' }, 0);
     await db.read({ sql: 'COMMIT' });
     rmSync(`${file}-shm`, { force: true }); // the log's index: one that is alone keeps it in memory

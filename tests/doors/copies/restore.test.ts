@@ -213,6 +213,21 @@ test('in the place of a file it leaves the file of before beside it, whole, and 
   expect((await keys(app, 'show', id)).code).toBe(0);
 });
 
+test('a damaged file that a server has open is not replaced: a line, and nothing has changed', async () => {
+  const app = await serve();
+  const file = await backup(app);
+  await app.close();
+  await using _ = await OPENED_BY['a server'](at(fileOf(app)));
+  writeFileSync(fileOf(app), readFileSync(fileOf(app)).fill(0x55, 8192, 12_288));
+  const names = readdirSync(app.folder);
+  expect(await keysProcess(at(fileOf(app)), ['restore', file, '--yes'])).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringMatching(/^keys: DATABASE_URL: another process has .* open .*; nothing was changed\..*\n$/),
+  });
+  expect(readdirSync(app.folder)).toEqual(names);
+});
+
 test.each([
   ['is no database', (path: string) => writeFileSync(path, 'x'.repeat(10_000))],
   ['was cut', (path: string) => truncateSync(path, 20_000)],
