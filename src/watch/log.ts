@@ -217,6 +217,8 @@ const CHUNK_BYTES = 64 * 1024;
 /** Buffered for a slow reader. Beyond it, lines are dropped and counted. */
 const WAITING_BYTES_MAX = 8 * 1024 * 1024;
 
+const LINE_FEED = 10;
+
 class LineWriter {
   readonly #write: LogWrite;
   readonly #onDropped: (count: number) => void;
@@ -271,14 +273,24 @@ class LineWriter {
     this.#pendingBytes += chunk.length;
     this.#writing = this.#writing
       .then(() => this.#write(chunk))
-      .catch(() => {}) // stdout is closed
-      .then(() => {
-        this.#pendingBytes -= chunk.length;
-        const dropped = this.#dropped;
-        if (dropped === 0 || this.#pendingBytes > 0) return;
-        this.#dropped = 0;
-        this.#onDropped(dropped);
-      });
+      .then(
+        () => this.#handedOver(chunk),
+        () => this.#lost(chunk),
+      );
     return this.#writing;
+  }
+
+  #handedOver(chunk: Uint8Array): void {
+    this.#pendingBytes -= chunk.length;
+    const dropped = this.#dropped;
+    if (dropped === 0 || this.#pendingBytes > 0) return;
+    this.#dropped = 0;
+    this.#onDropped(dropped);
+  }
+
+  /** Counts lines that could not be written: the disk of the log is full, or stdout is closed. */
+  #lost(chunk: Uint8Array): void {
+    this.#pendingBytes -= chunk.length;
+    this.#dropped += chunk.filter((byte) => byte === LINE_FEED).length;
   }
 }

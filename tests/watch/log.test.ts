@@ -235,6 +235,30 @@ describe('the writer', () => {
     },
   );
 
+  test('lines that a full disk has lost are counted, and told once there is room again', async () => {
+    const written: string[] = [];
+    let isFull = true;
+    const write = async (chunk: Uint8Array) => {
+      if (isFull) throw new Error('ENOSPC');
+      written.push(new TextDecoder().decode(chunk));
+    };
+    const log = createLog({ level: 'info', clock: systemClock, write });
+    for (const lines of [2, 1]) {
+      for (let line = 0; line < lines; line += 1) log.info('request');
+      await log.flush();
+    }
+    expect(written).toEqual([]);
+    isFull = false;
+    log.info('stopping');
+    await log.flush();
+    await log.flush();
+    const lines = written.join('').trim().split('\n');
+    expect(lines.map((line) => JSON.parse(line))).toEqual([
+      expect.objectContaining({ event: 'stopping' }),
+      expect.objectContaining({ event: 'log lines dropped', count: 3 }),
+    ]);
+  });
+
   test('a closed reader hurts nobody', async () => {
     const log = createLog({
       level: 'info',
