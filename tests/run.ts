@@ -28,10 +28,7 @@ const IN_MODES = /^tests\/(app\.test|keys\/|mcp\/|doors\/children\/exchange\.tes
 /** Tests wait for sockets, disks and other programs half of their time, or more: more than there are cores. */
 const WORKERS = 4;
 const FAST_WORKERS = 3;
-/**
- * Of a test, and of what it needs first, that doesn't name another time: a machine at load 15 takes ten times as long, and
- * a test of seconds must not fail there.
- */
+/** A machine at load 15 takes ten times as long, and a test of seconds must not fail there. */
 const TIMEOUT_MS = 180_000;
 const LONG_MS_MAX = 1_800_000;
 /** Most code of a test runs once: it is not worth optimizing, nor is memory worth giving back. */
@@ -88,7 +85,9 @@ const rest = [
     ),
   ),
 ];
-const long = alone(filesOf('tests/**/*.long.ts'));
+const long = alone(filesOf('tests/**/*.long.ts').filter((file) => LONG.test(file))).map(({ args }) => ({
+  args: ['--timeout', String(LONG_MS_MAX), ...args],
+}));
 const LAYERS: Readonly<Record<string, readonly Run[]>> = {
   '--fast': fast,
   '--slow': slow,
@@ -130,8 +129,7 @@ process.exit(failed || stoppedBy !== null || failures.length > 0 ? 1 : 0);
 
 /** Returns whether `bun test` says that all passed. */
 async function runTests({ args, env }: Run, shown: Failure[]): Promise<boolean> {
-  const timeoutMs = args.some((arg) => LONG.test(arg)) ? LONG_MS_MAX : TIMEOUT_MS;
-  const timeout = args.includes('--timeout') ? [] : ['--timeout', String(timeoutMs)];
+  const timeout = args.includes('--timeout') ? [] : ['--timeout', String(TIMEOUT_MS)];
   const command = ['test', ...timeout, '--reporter=junit', `--reporter-outfile=${report}`, ...args];
   const tests = spawn([process.execPath, '--no-env-file', ...command], {
     stdio: ['inherit', 'inherit', 'pipe'],
@@ -154,7 +152,7 @@ async function runTests({ args, env }: Run, shown: Failure[]): Promise<boolean> 
 function summarize(): void {
   for (const { file, name, lines } of failures) {
     const pattern = name.replace(/[$()*+.?[\\\]^{|}]/g, '\\$&').replaceAll("'", '.');
-    const again = `bun tests/run.ts ./${file}${name === '' ? '' : ` -t '${pattern}'`}`;
+    const again = `bun test ./${file}${name === '' ? '' : ` -t '${pattern}'`}`;
     const what = name === '' ? '' : `(fail) ${name}\n`;
     process.stderr.write(`\n== ${file}\n${what}${lines.join('\n')}\nonce more: ${again}\n`);
   }

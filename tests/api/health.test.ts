@@ -1,6 +1,6 @@
 // GET /mcp/health.
 
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/folder.ts';
@@ -9,6 +9,8 @@ import { storeOn } from '../support/store-mode.ts';
 import { startPrimary } from '../support/template.ts';
 import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
+
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const healthOf = async ({ url }: { url: string }) => readResponse(await fetch(`${url}/mcp/health`));
 

@@ -47,7 +47,7 @@ test('it takes over a tool that appears, changes, breaks and is mended, and star
   writeFileSync(join(root, 'src/more.ts'), '');
   await waitFor(() => (dev.stderr().match(/listening on/g)?.length ?? 0) > before);
   expect(await dev.stop()).toBe(0); // with the server: its stdout has ended too
-});
+}, 180_000);
 
 test('SIGHUP, too, ends it with its server', async () => {
   const command = [process.execPath, join(import.meta.dir, '../../src/commands/dev.ts')];
@@ -100,6 +100,7 @@ test.each(rows(COMMANDS, 1))(
     await waitFor(async () => (await said()) === undefined);
     expect(await dev.stop()).toBe(0);
   },
+  180_000,
 );
 
 /** What may be wrong with a module that tools share. Null: it is not there. */
@@ -139,6 +140,7 @@ test.each(rows(COMMANDS, 1))(
     await waitFor(async () => (await said()) === 'changed');
     expect(await dev.stop()).toBe(0);
   },
+  180_000,
 );
 
 test.each(rows(COMMANDS, 1))(
@@ -164,6 +166,7 @@ test.each(rows(COMMANDS, 1))(
     await waitFor(async () => (await said()) === 'four');
     expect(await dev.stop()).toBe(0);
   },
+  180_000,
 );
 
 test.each(rows(COMMANDS, 1))(
@@ -182,6 +185,7 @@ test.each(rows(COMMANDS, 1))(
     expect(await dev.stop()).toBe(0);
     expect(dev.stdout().match(/"tools reloaded"/g)?.length).toBeLessThanOrEqual(2);
   },
+  180_000,
 );
 
 test.each(rows(COMMANDS, 1))(

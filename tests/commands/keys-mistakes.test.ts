@@ -468,7 +468,7 @@ test('list fits 80 columns, whatever owners and names are; --wide has the rest',
   const wide = (await keys('list', '--user', owner, '--wide')).stdout;
   expect(wide).toContain(owner);
   expect(wide).toMatch(/SCOPES .*EXPIRES .*FINGERPRINT/);
-});
+}, 180_000);
 
 test.each([
   [['lst'], 'keys: there is no verb lst; did you mean list?\n'],

@@ -88,7 +88,7 @@ describe.each(RUNTIMES.flatMap((runtime) => Object.keys(DOORS).map((door) => [ru
       renameSync(was, changed);
       const opened = await Promise.all([ask(server), ask(server), ask(server)]);
       for (const [later] of opened) expect(later).toBeLessThan(500);
-    });
+    }, 60_000);
 
     test('that can not be loaded is 500, and everything else goes on', async () => {
       const root = copyOfSource(runtime === 'deno' ? diskFolder() : temporaryFolder());
@@ -98,6 +98,6 @@ describe.each(RUNTIMES.flatMap((runtime) => Object.keys(DOORS).map((door) => [ru
       await waitFor(() => errors(server).length === 1);
       expect(await isAlive(server)).toBe(true);
       expect((await ask(server))[0]).toBe(500);
-    });
+    }, 60_000);
   },
 );

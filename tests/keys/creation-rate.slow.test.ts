@@ -41,7 +41,7 @@ test('a user who holds all the keys he may can replace them all at once', async 
     const deleted = await callAll(app, 'delete_api_key', ids, alice);
     expect(deleted.every(({ structuredContent }) => structuredContent.success)).toBe(true);
   }
-});
+}, 180_000);
 
 test('a user who creates keys in a loop gets 429 beyond 20 a second, logged once a second; others and revocations don’t', async () => {
   await using app = await start();
@@ -74,4 +74,4 @@ test('a user who creates keys in a loop gets 429 beyond 20 a second, logged once
     { level: 'warn', userId: 'alice', suppressed: 0, requestId: over.body.requestId },
     { level: 'warn', userId: 'alice', suppressed: 2 },
   ]);
-});
+}, 180_000);

@@ -237,7 +237,7 @@ test('no sequence of calls gives a key a scope outside its creator’s claim at 
     }),
     { numRuns: 60 },
   );
-});
+}, 180_000);
 
 describe('a tool file that asks for a key without a schema', () => {
   const asked = { name: 'n', scopes: ['read'], expiresInDays: 1 };

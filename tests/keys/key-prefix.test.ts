@@ -99,19 +99,23 @@ test('the pattern for scanners finds each of 100 keys, and none of 1,000 near mi
   expect(misses.match(pattern)).toBeNull();
 });
 
-test.skipIf(Bun.which('gitleaks') === null)('so does gitleaks itself with the rule', async () => {
-  const { keys, text, misses } = await keysAndNearMisses();
-  const folder = temporaryFolder();
-  const config = join(folder, 'rule.toml');
-  const report = join(folder, 'report.json');
-  const tree = join(folder, 'tree');
-  await Bun.write(config, scannerRule());
-  await Bun.write(join(tree, 'keys.env'), text);
-  await Bun.write(join(tree, 'near-misses.env'), misses);
-  const options = ['--config', config, '--report-format', 'json', '--report-path', report, '--exit-code', '0'];
-  const { exitCode, stderr } = Bun.spawnSync(['gitleaks', 'dir', ...options, tree]);
-  expect({ exitCode, stderr: String(stderr) }).toMatchObject({ exitCode: 0 });
-  const findings: { RuleID: string; Secret: string; File: string }[] = await Bun.file(report).json();
-  expect(findings.map(({ Secret }) => Secret).sort()).toEqual([...keys].sort());
-  expect(findings.filter(({ RuleID, File }) => RuleID !== 'acme-api-key' || !File.endsWith('keys.env'))).toEqual([]);
-});
+test.skipIf(Bun.which('gitleaks') === null)(
+  'so does gitleaks itself with the rule',
+  async () => {
+    const { keys, text, misses } = await keysAndNearMisses();
+    const folder = temporaryFolder();
+    const config = join(folder, 'rule.toml');
+    const report = join(folder, 'report.json');
+    const tree = join(folder, 'tree');
+    await Bun.write(config, scannerRule());
+    await Bun.write(join(tree, 'keys.env'), text);
+    await Bun.write(join(tree, 'near-misses.env'), misses);
+    const options = ['--config', config, '--report-format', 'json', '--report-path', report, '--exit-code', '0'];
+    const { exitCode, stderr } = Bun.spawnSync(['gitleaks', 'dir', ...options, tree]);
+    expect({ exitCode, stderr: String(stderr) }).toMatchObject({ exitCode: 0 });
+    const findings: { RuleID: string; Secret: string; File: string }[] = await Bun.file(report).json();
+    expect(findings.map(({ Secret }) => Secret).sort()).toEqual([...keys].sort());
+    expect(findings.filter(({ RuleID, File }) => RuleID !== 'acme-api-key' || !File.endsWith('keys.env'))).toEqual([]);
+  },
+  180_000,
+);

@@ -1,7 +1,7 @@
 // A database that lost its newest changes (put back to a backup, or a standby that took over), after which others
 // followed: its numbers are as high as before or higher, so they prove nothing. And what the feed can't notice.
 
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { postJson } from '../support/client.ts';
@@ -10,6 +10,8 @@ import { rows } from '../support/everything.ts';
 import { STORE_MODES, type StoreMode, startStore } from '../support/store-mode.ts';
 import { bearer, COUNTED, createTestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
+
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 /** With this bound no poll comes by itself while a test runs. */
 const LAG_MAX_MS = 60_000;

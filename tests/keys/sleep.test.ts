@@ -1,13 +1,15 @@
 // Revocation across a machine's sleep, in which the monotonic clock and every timer stand still, and across steps of the
 // wall clock, which look the same from inside.
 
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { rows } from '../support/everything.ts';
 import { call, post } from '../support/mcp.ts';
 import { startProxy } from '../support/proxy.ts';
 import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
 import { startPrimary } from '../support/template.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
+
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const HOUR_MS = 3_600_000;
 /** With this bound no poll comes by itself while a test runs. */

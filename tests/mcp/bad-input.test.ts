@@ -144,4 +144,4 @@ test('a long text of token beginnings, which must be redacted where it is echoed
   const uri = 'eyJ'.repeat(300_000);
   const { body } = await post(app, request('resources/read', { uri }));
   expect(body.error.data.uri).toBe(uri);
-});
+}, 180_000);

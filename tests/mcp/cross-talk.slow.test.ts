@@ -55,15 +55,19 @@ async function wrongResponses(callsOf: (lane: number) => Promise<CallAs>, ownKey
 test.each([
   ['before 2026-07-28', { body: call('whose'), headers: {} }],
   ['of 2026-07-28', modern('tools/call', { name: 'whose' })],
-])('no cross-talk on /mcp %s', async (_era, { body, headers }) => {
-  const { app, keys } = await startWhose();
-  const callAs: CallAs = async (key) => {
-    const response = await post(app, JSON.stringify(body), { ...headers, 'x-api-key': keys[key] ?? '' });
-    return response.body.result.structuredContent.owner;
-  };
-  expect(await wrongResponses(async () => callAs)).toEqual([]);
-  await app.close();
-});
+])(
+  'no cross-talk on /mcp %s',
+  async (_era, { body, headers }) => {
+    const { app, keys } = await startWhose();
+    const callAs: CallAs = async (key) => {
+      const response = await post(app, JSON.stringify(body), { ...headers, 'x-api-key': keys[key] ?? '' });
+      return response.body.result.structuredContent.owner;
+    };
+    expect(await wrongResponses(async () => callAs)).toEqual([]);
+    await app.close();
+  },
+  180_000,
+);
 
 test('no cross-talk on /sse', async () => {
   const { app, keys } = await startWhose();
@@ -78,7 +82,7 @@ test('no cross-talk on /sse', async () => {
   };
   expect(await wrongResponses(onStream, true)).toEqual([]);
   await app.close();
-});
+}, 180_000);
 
 test('a new key is seen on the stream that asked for it, and on no other', async () => {
   await using app = await createTestApp();

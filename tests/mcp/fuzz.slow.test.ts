@@ -108,7 +108,7 @@ test('a message of the older revisions gets one response, whether alone, in a ba
     { numRuns: 500 },
   );
   expect((await app.log()).filter(({ level }) => level === 'error')).toEqual([]);
-});
+}, 180_000);
 
 test('a call of a tool that asks gets a response, whatever its responses and its state are', async () => {
   await using app = await serve();
@@ -139,4 +139,4 @@ test('a call of a tool that asks gets a response, whatever its responses and its
     { numRuns: 500 },
   );
   expect((await app.log()).filter(({ level }) => level === 'error')).toEqual([]);
-});
+}, 180_000);

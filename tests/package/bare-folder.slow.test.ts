@@ -24,7 +24,7 @@ beforeAll(async () => {
   for (const [path, text] of Object.entries(files)) writeFileSync(join(folder, path), text);
   const typed = TOOLS_README.codeBlock('Tests', 'sh').replaceAll('../my-tools', folder);
   await output(['sh', '-e', '-c', typed], { cwd: clone, env });
-});
+}, 180_000);
 
 test('the compiler knows the package, and says where a tool does not fit', async () => {
   const tsc = [process.execPath, 'x', 'tsc'];
@@ -37,7 +37,7 @@ test('the compiler knows the package, and says where a tool does not fit', async
 test("a tool's test runs there", async () => {
   const { code, stderr } = await run([process.execPath, 'test', '--timeout', '180000'], { cwd: folder, env });
   expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining(' 1 pass\n') });
-});
+}, 180_000);
 
 test('the versions of what is added beside it are those of the repository', async () => {
   const { devDependencies } = await Bun.file(join(ROOT, 'package.json')).json();

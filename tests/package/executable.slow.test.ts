@@ -20,7 +20,7 @@ import { waitFor } from '../support/wait-for.ts';
 let built = '';
 beforeAll(async () => {
   built = await executable();
-});
+}, 180_000);
 
 /** A folder with the executable, moved from where it was built, and the README's tool. */
 function folderWithTool(): string {

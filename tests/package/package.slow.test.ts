@@ -36,7 +36,7 @@ beforeAll(async () => {
   tarball = await packPackage(EARLIER);
   project = projectFolder();
   await output([process.execPath, 'install'], { cwd: project, env: productionEnv(project) });
-});
+}, 180_000);
 
 function projectFolder(): string {
   const folder = diskFolder();
@@ -113,7 +113,7 @@ test('a project with the types of Node.js, and none of browsers, checks against 
   writeFileSync(join(project, 'tsconfig.node.json'), JSON.stringify(config));
   const { stdout, stderr } = await run([TSC, '-p', 'tsconfig.node.json'], { cwd: project });
   expect([errorsIn(stdout), stderr]).toEqual([[], '']);
-});
+}, 180_000);
 
 test('a project checks against its types: tsc, strict, with no other package, and deno check', async () => {
   const deno = [runInstall(), 'check', '--node-modules-dir=manual', 'server.ts'];
@@ -121,7 +121,7 @@ test('a project checks against its types: tsc, strict, with no other package, an
   writeFileSync(join(project, 'wrong.ts'), "import { start } from 'mcp-key-server';\nawait start({ tools: [1] });\n");
   const { stdout, stderr } = await run([TSC, '-p', '.'], { cwd: project });
   expect([errorsIn(stdout), stderr]).toEqual([[expect.stringMatching(/^wrong\.ts\(2,23\): error TS2322/)], '']);
-}); // compilers, on whatever else runs
+}, 180_000); // compilers, on whatever else runs
 
 test("a project's own test runs against an app of the package", async () => {
   const { code, stderr } = await run([process.execPath, 'test', '--timeout', '180000'], { cwd: project });
@@ -219,4 +219,4 @@ test('npm installs it, and its command then runs', async () => {
     env: productionEnv(folder),
   });
   expect(token.split('.')).toHaveLength(3);
-});
+}, 180_000);

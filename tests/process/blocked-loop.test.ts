@@ -1,6 +1,6 @@
 // A tool that blocks the process for a second is a line in the log, on both runtimes.
 
-import { expect, test } from 'bun:test';
+import { expect, setDefaultTimeout, test } from 'bun:test';
 import { callOver } from '../support/client.ts';
 import { rows } from '../support/everything.ts';
 import { diskFolder, fill } from '../support/folder.ts';
@@ -8,6 +8,8 @@ import { logOf, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { toolFile } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
+
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const busy = (name: string) =>
   toolFile(

@@ -120,7 +120,7 @@ SELECT lower(hex(randomblob(16))), 'filler', hex(zeroblob(500000)), lower(hex(ra
   let large: Awaited<ReturnType<typeof makeLarge>>;
   beforeAll(async () => {
     large = await makeLarge();
-  });
+  }, 180_000);
 
   test.each(FATAL)('is refused when %s', (_, damage) => expectRefusal(folderWith(damage(Buffer.from(large.bytes)))));
 

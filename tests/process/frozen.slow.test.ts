@@ -1,6 +1,6 @@
 // A real server that is stopped between the decision on a key and the response: when it goes on, the success is late.
 
-import { expect, test } from 'bun:test';
+import { expect, setDefaultTimeout, test } from 'bun:test';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../support/client.ts';
@@ -11,6 +11,8 @@ import { isStopped } from '../support/sqld.ts';
 import { STORE_MODES, type StoreMode, startStore } from '../support/store-mode.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
+
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 /** Far from the primary, a busy machine needs more than the least to say 200 at all. */
 const lagMaxMsOf = (mode: StoreMode) => (mode === 'embedded' ? 250 : 1000);

@@ -78,7 +78,7 @@ describe('removed', () => {
     using file = new Database(fileOf(frozen), { readonly: true });
     expect(file.query('PRAGMA integrity_check').all()).toEqual([{ integrity_check: 'ok' }]);
     expect(file.query('SELECT id FROM api_keys ORDER BY id').values().flat()).toEqual(made);
-  });
+  }, 180_000);
 });
 
 describe('one of its files', () => {

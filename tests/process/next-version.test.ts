@@ -62,7 +62,7 @@ describe.each(rows(['sqld, with a replica', 'a file', 'sqld'] as const, 1))('on 
     expect(await used(next, keys[2].key)).toBe(200);
     const { code, stderr } = await runToExit({ env });
     expect([code, stderr]).toEqual([1, expect.stringContaining('written by a newer version of this program')]);
-  });
+  }, 60_000);
 });
 
 test('a table with facts alone is pruned, backed up, restored and copied into a replica', async () => {
@@ -91,4 +91,4 @@ test('a table with facts alone is pruned, backed up, restored and copied into a 
     expect([file, await nicknamesIn(copy)]).toEqual([file, expect.arrayContaining(['younger'])]);
     copy.close();
   }
-});
+}, 60_000);

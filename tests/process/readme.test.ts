@@ -48,27 +48,31 @@ function fileToWrite({ text }: { readonly text: string }): string {
 // A machine with nothing but Node.js may lack curl; the CI has it.
 const WITHOUT_CURL = Bun.which('curl') === null;
 
-test.skipIf(WITHOUT_CURL)('the first session, pasted as it stands into a shell, does what it says', async () => {
-  const root = copyOfSource();
-  await using server = await startServer({ root, folder: root });
-  const responses = await paste(README.codeBlocks('A first session', 'sh').join(''), root, server.url);
-  expect(responses).toHaveLength(4);
-  const [created, data, revoked, refused] = responses;
-  expect(created).toMatchObject({ name: 'my first key', scopes: ['read'], key: expect.stringMatching(/^sk_test_/) });
-  expect(created.expiresAt - Date.now()).toBeGreaterThan(29 * 86_400_000);
-  expect(data).toMatchObject({ owner: 'alice', key: { id: created.id } });
-  expect(revoked).toEqual({ success: true, message: 'API key revoked successfully' });
-  expect(refused).toMatchObject({ status: 401, detail: 'Invalid or expired API key' });
-  // What the README shows has the same fields. A line that is indented belongs to the one before.
-  const shown = README.codeBlocks('A first session', 'json')
-    .join('')
-    .replace(/\n +/g, ' ')
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line));
-  const fieldsOf = (line: object) => Object.keys(line).sort();
-  expect(shown.map(fieldsOf)).toEqual(responses.map(fieldsOf));
-});
+test.skipIf(WITHOUT_CURL)(
+  'the first session, pasted as it stands into a shell, does what it says',
+  async () => {
+    const root = copyOfSource();
+    await using server = await startServer({ root, folder: root });
+    const responses = await paste(README.codeBlocks('A first session', 'sh').join(''), root, server.url);
+    expect(responses).toHaveLength(4);
+    const [created, data, revoked, refused] = responses;
+    expect(created).toMatchObject({ name: 'my first key', scopes: ['read'], key: expect.stringMatching(/^sk_test_/) });
+    expect(created.expiresAt - Date.now()).toBeGreaterThan(29 * 86_400_000);
+    expect(data).toMatchObject({ owner: 'alice', key: { id: created.id } });
+    expect(revoked).toEqual({ success: true, message: 'API key revoked successfully' });
+    expect(refused).toMatchObject({ status: 401, detail: 'Invalid or expired API key' });
+    // What the README shows has the same fields. A line that is indented belongs to the one before.
+    const shown = README.codeBlocks('A first session', 'json')
+      .join('')
+      .replace(/\n +/g, ' ')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    const fieldsOf = (line: object) => Object.keys(line).sort();
+    expect(shown.map(fieldsOf)).toEqual(responses.map(fieldsOf));
+  },
+  180_000,
+);
 
 /** A tool that uses `deps.keys`, with the actor as the document writes it. */
 const endsAll = (actor: string) => `import { defineTool, ok, type ToolDeps, v } from 'mcp-key-server';
@@ -147,4 +151,4 @@ test('the example tools, put where the documents say, compile and respond', asyn
   });
   expect(pasted).toEqual([open.body]);
   expect(pasted).toEqual([JSON.parse(README.codeBlock('A tool of your own', 'json'))]);
-}); // a compiler, on a machine that is ten times slower, too
+}, 180_000); // a compiler, on a machine that is ten times slower, too

@@ -186,14 +186,14 @@ import { temporaryFolder } from '${join(ROOT, 'tests/support/folder.ts')}';
     expect(shown).not.toMatch(/^\(pass\)/m);
     const atTheEnd = shown.slice(shown.indexOf('== tests/a.test.ts'));
     expect(atTheEnd).toMatch(/^== .*\n\(fail\) it's \(one\) of \$two\nError: why it failed\n/);
-    const again = /^once more: (bun tests\/run\.ts .*)$/m.exec(shown)?.[1];
-    expect(again).toBe("bun tests/run.ts ./tests/a.test.ts -t 'it.s \\(one\\) of \\$two'");
+    const again = /^once more: (bun test .*)$/m.exec(shown)?.[1];
+    expect(again).toBe("bun test ./tests/a.test.ts -t 'it.s \\(one\\) of \\$two'");
   });
 
   test('a file that cannot be loaded, and a name of more than 120 characters, are failures', async () => {
     const broken = await runTests({ 'a.test.ts': 'const;', 'b.test.ts': probe('it passes') });
     expect([broken.code, broken.total]).toEqual([1, '1 passed, 1 failed, 0 skipped']);
-    expect(broken.shown).toContain('once more: bun tests/run.ts ./tests/a.test.ts');
+    expect(broken.shown).toContain('once more: bun test ./tests/a.test.ts');
     const long = await runTests({ 'a.test.ts': probe(TOO_LONG), 'b.test.ts': probe(TOO_LONG.slice(1)) });
     expect([long.code, long.total]).toEqual([1, '2 passed, 1 failed, 0 skipped']);
     expect(long.shown).toContain('its name has more than 120 characters');

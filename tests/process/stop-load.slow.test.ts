@@ -96,7 +96,7 @@ describe.each(WAYS)('%s', (_, startIt) => {
     await Promise.all(streams.map((stream) => stream.ended()));
     const next = servers.use(await startServer({ env, folder }));
     await Promise.all(users.map((user, index) => user.moveTo(transportOf(index, next.url), 'stop')));
-  });
+  }, 180_000);
 
   test.concurrent.each(TRANSPORTS)(
     'a call over %s that waits for the database gets its response',
@@ -120,5 +120,6 @@ describe.each(WAYS)('%s', (_, startIt) => {
       const { body } = await callOver(next.url, 'list_api_keys', {}, headers);
       expect(body.keys).toMatchObject([{ id: made.output.id, name: 'held' }]);
     },
+    180_000,
   );
 });

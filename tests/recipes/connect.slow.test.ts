@@ -1,7 +1,7 @@
 // An MCP server of somebody's own, without any authentication, behind Caddy and the recipe as it stands here: official
 // clients sign in with a key, and the server never sees it.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { callOver, userHeaders, userOn } from '../support/client.ts';
 import { type FrontProxy, isMissing, startFrontProxy } from '../support/front-proxy.ts';
 import { handOver, register } from '../support/hand-over.ts';
@@ -12,6 +12,8 @@ import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { freePorts } from '../support/sqld.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { waitForWithin } from '../support/wait-for.ts';
+
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const LAG_MAX_MS = 1000;
 

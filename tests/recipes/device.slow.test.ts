@@ -1,10 +1,12 @@
 // A program without a browser, as the documents have it: with `curl`, and with the command.
 
-import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
 import { callOver, postJson, userHeaders } from '../support/client.ts';
 import { readDocument } from '../support/documents.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+
+setDefaultTimeout(180_000); // who asks waits for five seconds at least
 
 let server: ServerProcess;
 beforeAll(async () => {

@@ -139,7 +139,7 @@ describe.skipIf(!isPossible)('the image', () => {
     mkdirSync(join(image.root, 'tools'));
     const tool = readDocument('README.md').codeBlock('A tool of your own', 'ts');
     writeFileSync(join(image.root, 'tools/list-orders.ts'), tool);
-  });
+  }, 180_000);
 
   const start = (env: Record<string, string> = {}) =>
     startServer({ command: image.command(image.entrypoint, { PORT: '0', ...env }) });

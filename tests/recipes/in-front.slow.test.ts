@@ -1,7 +1,7 @@
 // Real proxies in front of two servers on one database, with their recipes as they stand here: TLS, who the client is,
 // a server that is down, and /sse.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { userHeaders } from '../support/client.ts';
@@ -13,6 +13,8 @@ import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { startStore } from '../support/store-mode.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
+
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const RECIPES: readonly (readonly [Program, string])[] = [
   ['caddy', 'in-front.Caddyfile'],

@@ -164,4 +164,5 @@ test.skipIf(!existsSync(LITESTREAM))(
       for (const server of servers) await server.kill();
     }
   },
+  180_000,
 );

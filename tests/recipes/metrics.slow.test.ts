@@ -82,7 +82,7 @@ describe.skipIf(WITHOUT_PROMETHEUS)('Prometheus', () => {
       prometheus.kill();
       await prometheus.exited;
     }
-  });
+  }, 180_000);
 });
 
 test('the dashboard and the alerts ask only for metrics that there are', async () => {

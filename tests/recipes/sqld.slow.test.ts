@@ -55,41 +55,45 @@ async function startOnSqld(): Promise<ServerProcess> {
   return startServer({ env: { ...env, DATABASE_URL: url, DATABASE_AUTH_TOKEN } });
 }
 
-test.skipIf(MISSING.length > 0)('keys move from a file to sqld, and from a backup to an empty one', async () => {
-  await using onFile = await startServer({ env, folder });
-  const create = async (name: string, server: ServerProcess) =>
-    (await callOver(server.url, 'create_api_key', { name, scopes: ['read'] }, alice)).body;
-  const [used, revoked] = [await create('it\'s "a" \\ ü', onFile), await create('revoked', onFile)];
-  expect([await use(onFile, used.key), await use(onFile, revoked.key)]).toEqual([200, 200]);
-  await callOver(onFile.url, 'revoke_api_key', { keyId: revoked.id }, alice);
-  const before = await list(onFile);
-  await onFile.stop();
+test.skipIf(MISSING.length > 0)(
+  'keys move from a file to sqld, and from a backup to an empty one',
+  async () => {
+    await using onFile = await startServer({ env, folder });
+    const create = async (name: string, server: ServerProcess) =>
+      (await callOver(server.url, 'create_api_key', { name, scopes: ['read'] }, alice)).body;
+    const [used, revoked] = [await create('it\'s "a" \\ ü', onFile), await create('revoked', onFile)];
+    expect([await use(onFile, used.key), await use(onFile, revoked.key)]).toEqual([200, 200]);
+    await callOver(onFile.url, 'revoke_api_key', { keyId: revoked.id }, alice);
+    const before = await list(onFile);
+    await onFile.stop();
 
-  await paste('A key and a token');
-  expect(statSync(join(folder, 'sqld-key.pem')).mode & 0o077).toBe(0);
-  expect(statSync(join(folder, 'sqld-token')).mode & 0o077).toBe(0);
-  await startSqld();
-  expect((await fetch(`${url}/dump`)).status).toBe(401); // not without a token
-  await paste('From a file to sqld');
-  expect(await paste('Restore')).toContain('"type":"ok"');
+    await paste('A key and a token');
+    expect(statSync(join(folder, 'sqld-key.pem')).mode & 0o077).toBe(0);
+    expect(statSync(join(folder, 'sqld-token')).mode & 0o077).toBe(0);
+    await startSqld();
+    expect((await fetch(`${url}/dump`)).status).toBe(401); // not without a token
+    await paste('From a file to sqld');
+    expect(await paste('Restore')).toContain('"type":"ok"');
 
-  await using moved = await startOnSqld();
-  expect(await list(moved)).toEqual(before);
-  expect([await use(moved, used.key), await use(moved, revoked.key)]).toEqual([200, 401]);
-  const later = await create('later', moved);
-  expect(await paste('Backup')).toBe('COMMIT;\n');
-  await moved.stop();
+    await using moved = await startOnSqld();
+    expect(await list(moved)).toEqual(before);
+    expect([await use(moved, used.key), await use(moved, revoked.key)]).toEqual([200, 401]);
+    const later = await create('later', moved);
+    expect(await paste('Backup')).toBe('COMMIT;\n');
+    await moved.stop();
 
-  // A database that is not empty stays what it is.
-  expect(await paste('Restore')).toContain('"type":"error"');
-  await stopSqld();
-  rmSync(join(folder, 'data.sqld'), { recursive: true });
-  await startSqld();
-  expect(await paste('Restore')).toContain('"type":"ok"');
-  await using restored = await startOnSqld();
-  expect((await list(restored)).map(({ name }: { name: string }) => name)).toEqual([
-    'later',
-    ...before.map(({ name }: { name: string }) => name),
-  ]);
-  expect([await use(restored, later.key), await use(restored, revoked.key)]).toEqual([200, 401]);
-});
+    // A database that is not empty stays what it is.
+    expect(await paste('Restore')).toContain('"type":"error"');
+    await stopSqld();
+    rmSync(join(folder, 'data.sqld'), { recursive: true });
+    await startSqld();
+    expect(await paste('Restore')).toContain('"type":"ok"');
+    await using restored = await startOnSqld();
+    expect((await list(restored)).map(({ name }: { name: string }) => name)).toEqual([
+      'later',
+      ...before.map(({ name }: { name: string }) => name),
+    ]);
+    expect([await use(restored, later.key), await use(restored, revoked.key)]).toEqual([200, 401]);
+  },
+  180_000,
+);

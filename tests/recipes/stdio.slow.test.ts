@@ -1,7 +1,7 @@
 // An MCP server that speaks stdio, behind the bridge of README.md and the same recipe for Caddy: official clients sign in
 // with a key, and are refused once it is revoked.
 
-import { expect, test } from 'bun:test';
+import { expect, setDefaultTimeout, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { devDependencies } from '../../package.json';
@@ -14,6 +14,8 @@ import { startServer } from '../support/server-process.ts';
 import { freePorts } from '../support/sqld.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
+
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const README = readFileSync(join(import.meta.dir, 'README.md'), 'utf8');
 const [, VERSION = '', OPTIONS = ''] = /^npx -y supergateway@(\S+) --stdio "[^"]+" (.+)$/m.exec(README) ?? [];

@@ -80,6 +80,7 @@ test.skipIf(missing)(
     expect([...taken.values()]).toEqual(expect.arrayContaining(totals('zoe', [2, 8])));
     client.close();
   },
+  60_000,
 );
 
 test('the unit of every week ends keys that were not used, and fails where there are too many', async () => {

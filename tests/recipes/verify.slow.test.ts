@@ -1,6 +1,6 @@
 // Real proxies in front of a service that echoes what it gets, with their recipes as they stand here: they ask /verify.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { lastYesAfter } from '../support/checked-service.ts';
@@ -15,6 +15,8 @@ import { type Sqld, startSqld } from '../support/sqld.ts';
 import { startStore } from '../support/store-mode.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { waitForWithin } from '../support/wait-for.ts';
+
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 /** More than the default, which a machine that does other things too may not keep. */
 const LAG_MAX_MS = 2500;

@@ -1,7 +1,7 @@
 // What operators copy for workloads: a GitHub job and a GitHub agent, with a stand-in for GitHub's endpoint, and a pod whose
 // issuer nobody reaches. Rules are made by the very lines that the recipes have, and https://tools.example is the test's app.
 
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client as ClientV2, StreamableHTTPClientTransport as HttpV2 } from '@modelcontextprotocol/client';
@@ -16,6 +16,8 @@ import { createIssuer } from '../support/issuer.ts';
 import { createTestApp } from '../support/test-app.ts';
 
 /** Each starts a dozen programs. */
+setDefaultTimeout(60_000);
+
 const PUBLIC_URL = 'https://tools.example';
 const GITHUB = 'https://token.actions.githubusercontent.com';
 const CLUSTER = 'https://kubernetes.default.svc.cluster.local';

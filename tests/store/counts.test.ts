@@ -1,6 +1,6 @@
 // What is stored of counts: how many rows they take, and that no use is lost or counted twice.
 
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import { windowAt } from '../../src/ground/limits/rates.ts';
 import type { Store } from '../../src/store/open.ts';
@@ -10,6 +10,8 @@ import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startPrimary } from '../support/template.ts';
 import { type CountingProcess, insertCounted, openStill, processesOn } from '../uses/shared-usage.ts';
+
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const DAY_MS = 86_400_000;
 const WINDOW_S = 366 * 86_400;

@@ -1,9 +1,11 @@
 // REVOCATION_LAG_MAX_MS on real processes: revoked on one, refused on every other in time, whatever the store does.
 
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { CLUSTERS, revocationRound } from '../lab/kills/revocation-rounds.ts';
 import { startCluster } from '../support/cluster.ts';
 import { everything, rows } from '../support/everything.ts';
+
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const ROUNDS = everything ? 8 : 4;
 const LAG_MAX_MS = 1000; // the default

@@ -204,11 +204,11 @@ test('a primary that freezes at a rotation or a first use: 503, and nobody is lo
   expect(await statuses(app, keys[0].key, keys[1].key, next)).toEqual([200, 200, 200]);
   const again = (await rotate(app, keys[0].id)).body.key; // whether or not the first one has arrived
   expect(await statuses(app, keys[0].key, again, keys[0].key)).toEqual([200, 200, 200]);
-});
+}, 180_000);
 
 // tests/lab/long kills 200 times.
 test('a server that is killed while keys change: its trail is what was acknowledged, and nothing is half done', async () => {
   const { acknowledged, faults } = await killRounds(5);
   expect(faults).toEqual([]);
   expect(acknowledged).toBeGreaterThan(25);
-});
+}, 180_000);

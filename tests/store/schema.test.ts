@@ -97,4 +97,4 @@ test('a database that lacks any column, view or trigger stops the start', async 
     started.push(part);
   }
   expect(started).toEqual(UNREAD);
-});
+}, 180_000);

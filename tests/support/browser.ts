@@ -2,7 +2,7 @@
 // line that says so; in CI (CI=true) its absence is a failure. And pages in it: opening a window takes longer than most
 // tests do there, so one that a test has left as it was is for the next.
 
-import { beforeAll, describe, test } from 'bun:test';
+import { beforeAll, describe, setDefaultTimeout, test } from 'bun:test';
 import { existsSync } from 'node:fs';
 import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from 'playwright-core';
 import { atEnd, isWorker } from './at-end.ts';
@@ -14,6 +14,9 @@ const PLACES = [
   '/usr/bin/chromium-browser',
   '/usr/bin/google-chrome',
 ];
+const LAUNCH_MS_MAX = 30_000;
+/** A page, its frames and a browser, on a machine that may be busy. */
+export const BROWSER_TEST_MS = 180_000;
 
 /** One step of a test; far above what a page takes, on a machine that may be busy. */
 export const STEP_MS_MAX = 15_000;
@@ -60,6 +63,7 @@ export const isolatingBrowser = (): Promise<Browser> => {
 
 /** A `describe` whose tests share the browser. */
 export function describeInBrowser(name: string, body: (browser: () => Browser) => void): void {
+  setDefaultTimeout(BROWSER_TEST_MS);
   if (chromiumPath === null) {
     if (process.env.CI === 'true') {
       test(`${name}: Chromium is installed`, () => {
@@ -74,7 +78,7 @@ export function describeInBrowser(name: string, body: (browser: () => Browser) =
     beforeAll(async () => {
       shared ??= launchBrowser(chromiumPath ?? '', IN_ONE_PROCESS);
       launched = await shared;
-    });
+    }, LAUNCH_MS_MAX);
     body(() => {
       if (launched === undefined) throw new Error('the browser starts with the first test');
       return launched;

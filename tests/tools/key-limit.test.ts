@@ -31,7 +31,7 @@ test('the 1,000th key is made, the 1,001st is 409, revoked keys count, deleted o
   expect((await app.call('create_api_key', input, alice)).status).toBe(200);
   expect((await app.call('create_api_key', input, alice)).status).toBe(409);
   expect(await listedKeys(app, 'alice')).toHaveLength(1000);
-});
+}, 180_000);
 
 test('a race for the last places, at two servers, has as many winners as there are places', async () => {
   await using store = await startStore(defaultStoreMode());
@@ -44,4 +44,4 @@ test('a race for the last places, at two servers, has as many winners as there a
   const statuses = await Promise.all(Array.from({ length: 20 }, (_, at) => create(at % 2 === 0 ? one : other)));
   expect(statuses.filter((status) => status === 200)).toHaveLength(5);
   expect(statuses.filter((status) => status === 409)).toHaveLength(15);
-});
+}, 180_000);

@@ -67,7 +67,7 @@ describe('a list in pages', () => {
     expect(Math.max(...bytes)).toBeLessThanOrEqual(100_000);
     expect(Math.min(...bytes)).toBeGreaterThan(99_000);
     expect(new Set(idsIn(pages)).size).toBe(500);
-  });
+  }, 180_000);
 
   test('of the largest keys a page has as many as fit, and all pages have every key once, in order; others’ are empty', async () => {
     await using app = await createTestApp();
@@ -76,7 +76,7 @@ describe('a list in pages', () => {
     expect(pages.map(({ keys }) => keys.length)).toEqual([...Array(4).fill(44), 4]);
     expect(idsIn(pages)).toEqual(ids);
     expect(await pageOf(app, 'bob', pages[0]?.nextCursor)).toEqual({ keys: [] });
-  });
+  }, 180_000);
 
   test('a tool of one’s own that sets no bound lists all keys in pages, too', async () => {
     const all = ({ guards, keys }: ToolDeps) =>
@@ -124,7 +124,7 @@ describe('a list in pages', () => {
     expect(new Set(listed).size).toBe(listed.length);
     const stayed = ids.filter((id) => !deleted.includes(id));
     expect(listed.filter((id) => stayed.includes(id))).toEqual(stayed);
-  });
+  }, 180_000);
 
   test('names that grow when they are encoded count as they are sent', async () => {
     await using app = await createTestApp();
@@ -133,7 +133,7 @@ describe('a list in pages', () => {
     const pages = await pagesOf(app, 'alice');
     expect(pages.length).toBe(3);
     expect(new Set(idsIn(pages)).size).toBe(450);
-  });
+  }, 180_000);
 
   test('a key that is larger than a page is a page, and scopes typed with spaces hide no key', async () => {
     await using app = await createTestApp({ store: 'embedded' });
@@ -168,7 +168,7 @@ describe('every transport', () => {
     await makeKeys(app, 'alice', 199, LARGEST_SCOPES);
     await app.createKey('alice', { name: 'xü€🔑 "quoted" \\', scopes: LARGEST_SCOPES });
     expected = await pageOf(app, 'alice');
-  });
+  }, 180_000);
   afterAll(() => app.close());
 
   const LIST = call('list_api_keys');
@@ -245,5 +245,5 @@ describe('a user who lists in a loop', () => {
     await Promise.all([...greedy, one('bob')]);
     expect(order).toHaveLength(BURST + 1);
     expect(order.indexOf('bob')).toBeLessThan(BURST / 2);
-  });
+  }, 180_000);
 });

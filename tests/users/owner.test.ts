@@ -104,7 +104,7 @@ describe('a member who uses up his turns', () => {
       userId: 'acme',
       actor: 'alice',
     });
-  });
+  }, 180_000);
 
   test('a member who lists in a loop does not slow down his colleague', async () => {
     await using app = await createTestApp({ env });

@@ -1,11 +1,13 @@
 // Counts of uses when the clock is not as it should be, and over the ends of days and months: no quota is given twice, and
 // none is lost for longer than its period.
 
-import { afterAll, expect, test } from 'bun:test';
+import { afterAll, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { type CountingProcess, insertCounted, openStill, processesOn, type Quota } from './shared-usage.ts';
+
+setDefaultTimeout(180_000);
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

@@ -2,13 +2,15 @@
 // many are accepted beyond the limit, and what is counted in the end. Real processes are in
 // ../lab/load/limit-bounds.alone.test.ts.
 
-import { afterAll, expect, test } from 'bun:test';
+import { afterAll, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { countedOf } from '../store/tables.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { type Counted, type CountingProcess, insertCounted, openStill, processesOn, type Way } from './shared-usage.ts';
+
+setDefaultTimeout(120_000);
 
 const RUNS = 60;
 const TICK_MS = 50;

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import type { FrameLocator, Page } from 'playwright-core';
 import stockLevels, { resources } from '../../recipes/tools/stock-levels.ts';
-import { confirm, describeInBrowser, type TakenPage, takePage } from '../../support/browser.ts';
+import { BROWSER_TEST_MS, confirm, describeInBrowser, type TakenPage, takePage } from '../../support/browser.ts';
 import { testClock } from '../../support/clock.ts';
 import { bearer, createTestApp, type TestApp } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -42,7 +42,7 @@ describeInBrowser('a widget in the official host', (browser) => {
               headers: { 'content-type': 'text/html' },
             }),
     });
-  });
+  }, BROWSER_TEST_MS);
   afterEach(() => taken?.[Symbol.asyncDispose]());
   afterAll(async () => {
     await hostPage.stop(true);

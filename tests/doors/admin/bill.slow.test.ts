@@ -1,7 +1,7 @@
 // The bill of a month with two processes, one of which stands still while keys are deleted: what was acknowledged, less what
 // of a deleted key had not been exchanged.
 
-import { expect, test } from 'bun:test';
+import { expect, setDefaultTimeout, test } from 'bun:test';
 import { userHeaders } from '../../support/client.ts';
 import { callServer, served, useKey } from '../../support/cluster.ts';
 import { rows } from '../../support/everything.ts';
@@ -13,6 +13,8 @@ import { isStopped } from '../../support/sqld.ts';
 import { startStore } from '../../support/store-mode.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
+
+setDefaultTimeout(120_000); // processes are started, on machines that do other things too
 
 const EXCHANGE = 'INSERT INTO key_counts';
 

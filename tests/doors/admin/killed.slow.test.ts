@@ -1,7 +1,7 @@
 // kill -9 in the middle of `keys usage`, of a removal, and of the end of unused keys, at a primary: a gate holds a response,
 // so that the statement is carried out and whoever sent it never learns of it. Repeated, each comes to the same end.
 
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
+import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test';
 import { addUses } from '../../store/tables.ts';
 import { userHeaders } from '../../support/client.ts';
 import { callServer } from '../../support/cluster.ts';
@@ -15,6 +15,8 @@ import type { Sqld } from '../../support/sqld.ts';
 import { startPrimary } from '../../support/template.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
+
+setDefaultTimeout(120_000); // processes are started, on machines that do other things too
 
 /** More than two statements of a removal take (100 keys each), or of revoking (200 each). */
 const KEYS = 450;

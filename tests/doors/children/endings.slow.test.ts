@@ -1,7 +1,7 @@
 // A child ends with its parent in every process within the bound, however the parent ends, wherever the store is; and what
 // is left of one whose server is killed before its response.
 
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { childEndings } from '../../lab/kills/child-endings.ts';
 import { storedChildren } from '../../store/tables.ts';
 import { childOf, exchange } from '../../support/children.ts';
@@ -14,6 +14,8 @@ import { startServer } from '../../support/server-process.ts';
 import { STORE_MODES } from '../../support/store-mode.ts';
 import { startPrimary } from '../../support/template.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
+
+setDefaultTimeout(120_000); // processes are started, on machines that do other things too
 
 const LAG_MAX_MS = 1000; // the default
 

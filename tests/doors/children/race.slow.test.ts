@@ -1,7 +1,7 @@
 // race.test.ts between real processes: on a primary a gate holds the response to a child's read, on a file the process that
 // reads is stopped.
 
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { childOf } from '../../support/children.ts';
 import { userHeaders } from '../../support/client.ts';
 import { callServer, startCluster, useKey } from '../../support/cluster.ts';
@@ -9,6 +9,8 @@ import { startProxy } from '../../support/proxy.ts';
 import { type ServerProcess, startServer } from '../../support/server-process.ts';
 import { startPrimary } from '../../support/template.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
+
+setDefaultTimeout(120_000); // processes are started, on machines that do other things too
 
 /** No poll comes by itself while a test runs. */
 const LONG_MS = '60000';

@@ -247,7 +247,7 @@ test('into a remote database that is killed at any of its writes: what is there 
     expect(trailOf(await eventsOf(client))).toEqual([...own, ...trailOf(events), RESTORED]);
     expect((await client.execute('SELECT task FROM upkeep')).rows).toEqual([]); // nothing is under way
   }
-});
+}, 60_000);
 
 const RESTORED = { key_id: null, owner: '', kind: 'restored' };
 

@@ -100,6 +100,7 @@ test.each([
     app.clock.advance(1000); // which brings some of the budget back
     expect((await use(later as string, addressOf(0))).status).toBe(200);
   },
+  60_000,
 );
 
 test('beside a flood through a service good tokens have their turn at another, and at the server', async () => {
@@ -119,7 +120,7 @@ test('beside a flood through a service good tokens have their turn at another, a
   expect(byKnown.checksBefore).toBeLessThan(PASSING);
   for (const { checksBefore } of [atOther, atServer]) expect(checksBefore).toBeLessThan(PASSING);
   expect((await flooded).checked).toBeWithin(BURST + PLACES, BURST + 2 * PLACES);
-});
+}, 60_000);
 
 test('tokens of an issuer that no rule names cost no signature, no fetch, no read and no budget', async () => {
   await using workload = await startFlooded();
@@ -135,7 +136,7 @@ test('tokens of an issuer that no rule names cost no signature, no fetch, no rea
   // The budget is as it was.
   const { refused } = await flood(falseTokens(await workload.token(), BURST + PLACES), () => HERE);
   expect(refused).toBe(0);
-});
+}, 60_000);
 
 test('made-up key ids cause one fetch in 10 s, and nobody else waits for it', async () => {
   await using workload = await startFlooded();
@@ -162,4 +163,4 @@ test('made-up key ids cause one fetch in 10 s, and nobody else waits for it', as
   app.clock.advance(1);
   await flood(madeUp, () => '192.0.2.1');
   expect(issuer.hits('/jwks')).toBe(fetches + 2);
-});
+}, 60_000);

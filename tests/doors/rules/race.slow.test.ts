@@ -1,7 +1,7 @@
 // race.test.ts with a real process on a file, which stands still while it waits for the key set of an issuer: between the
 // read of the rules and that of the key.
 
-import { expect, test } from 'bun:test';
+import { expect, setDefaultTimeout, test } from 'bun:test';
 import { served } from '../../support/cluster.ts';
 import { diskFolder } from '../../support/folder.ts';
 import { createIssuer } from '../../support/issuer.ts';
@@ -9,6 +9,8 @@ import { keysCommand } from '../../support/keys-command.ts';
 import { startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { SUBJECT } from './workload.ts';
+
+setDefaultTimeout(120_000); // processes are started, on machines that do other things too
 
 const BOUND_MS = 1000; // the default
 

@@ -1,6 +1,6 @@
 // The tokens of a rule in the memory of services, in TypeScript and in Python: refused within the bound, however they end.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import { type Servers, startServers } from '../../support/checked-service.ts';
 import { exchange } from '../../support/children.ts';
@@ -8,6 +8,8 @@ import { rows } from '../../support/everything.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { createIssuer, createKey, type Issuer } from '../../support/issuer.ts';
 import { CLIENTS, PROGRAMS, startVerifier, type VerifierProcess } from '../../support/verifier-process.ts';
+
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const AUDIENCE = 'workloads';
 /** So long nobody is let in, so that a late success would be seen. */

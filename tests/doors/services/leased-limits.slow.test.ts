@@ -114,6 +114,7 @@ test.each([
     for (const { cost, accepted } of refused) expect(accepted).toBeGreaterThanOrEqual(limit - (cost - 1) - lent);
     for (const verifier of customer.verifiers) await verifier.close();
   },
+  180_000,
 );
 
 test('what was let in is what is counted, of each key', async () => {
@@ -140,4 +141,4 @@ test('what was let in is what is counted, of each key', async () => {
     return Bun.deepEquals(counted, letIn);
   }).catch(() => {});
   expect(counted).toEqual(letIn);
-});
+}, 180_000);

@@ -24,7 +24,7 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
   beforeAll(async () => {
     at = await startServers('embedded', ['bun']);
     client = await startVerifier(program, at.url, await at.createKey('operator', ['introspect']));
-  });
+  }, 180_000);
   afterAll(async () => {
     await client.kill();
     await at[Symbol.asyncDispose]();
@@ -98,7 +98,7 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
     const medianOf = (all: readonly number[]) => all.toSorted((a, b) => a - b)[all.length >> 1] ?? Number.NaN;
     // Behind the strangers it would take as long as they do, or longer.
     expect(medianOf(known.map(({ ms }) => ms))).toBeLessThan(Math.max(500, medianOf(strangersMs) / 2));
-  });
+  }, 180_000);
 
   test(`${WAITING_MAX} questions wait; more are refused at once`, async () => {
     const { release, held } = holdUp('/introspect');
@@ -113,7 +113,7 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
     expect(held()).toBeLessThanOrEqual(QUESTIONS_MAX);
     release();
     expect((await Promise.all(all)).filter((status) => status === 401).length).toBeGreaterThan(0);
-  });
+  }, 60_000);
 
   test('the first check waits for a server that stands still, the next ones do not, until it responds again', async () => {
     const { key } = await at.createKey('bob');
@@ -136,7 +136,7 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
     gate.resolve();
     await waitFor(async () => (await client.ask({ key: stranger() })).status === 401);
     await remembered(key);
-  });
+  }, 60_000);
 
   test('a Retry-After of 0, as proxies say, leaves the pauses before it asks again', async () => {
     const askedMs: number[] = [];
@@ -150,7 +150,7 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
     expect(third - first).toBeGreaterThan(700); // 0.25 and 0.5 s
     const { key } = await at.createKey('alice');
     await remembered(key);
-  });
+  }, 30_000);
 
   test('a key over its limit is refused from memory for a moment, unless the check costs less', async () => {
     const { key } = await at.createKey('carol', ['read'], { rateLimit: { requests: 31, window: '1h' } });
@@ -168,7 +168,7 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
       await Bun.sleep(50);
     }
     expect(performance.now() - begunMs).toBeLessThan(3000);
-  });
+  }, 60_000);
 
   test.each(['lease_uses', 'marks', 'tell', 'lease_ms'])(
     'an answer without %s is good for one check',
@@ -189,23 +189,27 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
     },
   );
 
-  test.each(['changed', 'cursor', 'bound_ms'])('news without %s are none, and it goes on listening', async (member) => {
-    const { key } = await at.createKey('erin');
-    await remembered(key);
-    at.between = async (path, passOn) => {
-      const response = await passOn();
-      if (path !== '/changes') return response;
-      const { [member]: _, ...rest } = (await response.json()) as Record<string, unknown>;
-      return Response.json(rest);
-    };
-    await waitFor(async () => {
-      const before = questions();
-      await client.ask({ key });
-      return questions() > before; // it knows too little
-    });
-    at.between = null;
-    await remembered(key);
-  });
+  test.each(['changed', 'cursor', 'bound_ms'])(
+    'news without %s are none, and it goes on listening',
+    async (member) => {
+      const { key } = await at.createKey('erin');
+      await remembered(key);
+      at.between = async (path, passOn) => {
+        const response = await passOn();
+        if (path !== '/changes') return response;
+        const { [member]: _, ...rest } = (await response.json()) as Record<string, unknown>;
+        return Response.json(rest);
+      };
+      await waitFor(async () => {
+        const before = questions();
+        await client.ask({ key });
+        return questions() > before; // it knows too little
+      });
+      at.between = null;
+      await remembered(key);
+    },
+    60_000,
+  );
 
   test.each(['{"active":true,"fresh_ms":null,"bound_ms":975}', '{}', '[]'])(
     'a 200 that is not of the server, with %s, is no answer',
@@ -218,6 +222,7 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
       at.between = null;
       await remembered(key);
     },
+    180_000,
   );
 
   test('what says only that a token is unknown is no news of changes', async () => {
@@ -227,7 +232,7 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
     while ((await client.ask({ key })).ok) await Bun.sleep(50); // as long as it knows enough
     at.between = null;
     await remembered(key);
-  });
+  }, 30_000);
 
   test('units that were told while a question was on its way are not lent once more', async () => {
     /** Returns how many checks the answer let in; null if a busy machine kept the client from knowing enough. */
@@ -264,5 +269,5 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
       least = Math.min(least, letIn);
     }
     expect(least).toBeLessThanOrEqual(7);
-  });
+  }, 60_000);
 });

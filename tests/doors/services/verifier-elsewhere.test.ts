@@ -23,7 +23,7 @@ describe.each(PROGRAMS)('on %s', (program, keyId, codeOf) => {
     beforeAll(async () => {
       at = await startServers('embedded', ['bun', 'bun']);
       client = await startVerifier(program, at.url, await at.createKey('operator', ['introspect']));
-    });
+    }, 180_000);
     afterAll(async () => {
       await client.kill();
       await at[Symbol.asyncDispose]();
@@ -50,7 +50,7 @@ describe.each(PROGRAMS)('on %s', (program, keyId, codeOf) => {
     test('a key that has ended, in whatever way, is refused within the bound', async () => {
       const letsIn = async (key: string) => (await client.ask({ key, scopes: ['read'] })).ok;
       expect(await lateEndings(at, BOUND_MS, letsIn)).toEqual([]);
-    });
+    }, 180_000);
 
     test('closed, it lets nobody in, and keeps no process running', async () => {
       const { key } = await at.createKey('zoe');

@@ -1,12 +1,14 @@
 // The clients that check keys from memory when their server stands still or is killed, when a clock is set back, and when
 // their machine has slept: the last yes comes within the bound.
 
-import { expect, test } from 'bun:test';
+import { expect, setDefaultTimeout, test } from 'bun:test';
 import { noLibrary } from '../../support/c-library.ts';
 import { ENDINGS, lastYesAfter, type Servers, startServers } from '../../support/checked-service.ts';
 import { type HeldClocks, heldClocks } from '../../support/held-clock.ts';
 import type { ServerProcess } from '../../support/server-process.ts';
 import { PROGRAMS, startVerifier, type VerifierProcess } from '../../support/verifier-process.ts';
+
+setDefaultTimeout(180_000);
 
 const BOUND_MS = 1000;
 const HOUR_MS = 3_600_000;

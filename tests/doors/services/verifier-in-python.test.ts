@@ -29,7 +29,7 @@ describe.skipIf(python === null)('with python3', () => {
   beforeAll(async () => {
     at = await startServers('embedded', ['bun', 'bun']);
     client = await startVerifier('python3', at.url, await at.createKey('operator', ['introspect']));
-  });
+  }, 180_000);
   afterAll(async () => {
     await client.end();
     await at[Symbol.asyncDispose]();
@@ -70,14 +70,14 @@ print(len(named) > 5, [name for name in named if name.split(".")[0] not in sys.s
     // A lease is of 31 units, and with a quarter left the next one is asked for.
     expect(own.asked.get('/introspect')).toBeLessThanOrEqual(KEYS * (1 + Math.ceil(CHECKS / 25)));
     await asks.end();
-  });
+  }, 180_000);
 
   test('a key is held to its limit', async () => {
     const { key } = await at.createKey('bob', ['read'], { rateLimit: { requests: 64, window: '1h' } });
     let last = await client.decided({ key });
     for (let calls = 0; calls < 400 && last.ok; calls += 1) last = await client.decided({ key });
     expect(last).toMatchObject({ status: 429, code: 'rate_limited' });
-  });
+  }, 180_000);
 
   test("an owner's quota that is used up is said to be of all keys", async () => {
     const { key } = await at.createKey('lena');
@@ -89,7 +89,7 @@ print(len(named) > 5, [name for name in named if name.split(".")[0] not in sys.s
     });
     const detail = 'The quota of all your keys together is used up; try again when its period is over';
     expect(last).toMatchObject({ code: 'quota_exceeded', detail, of: 'owner' });
-  });
+  }, 180_000);
 
   test('keys that come and go leave nothing behind', async () => {
     const keys: string[] = [];
@@ -110,7 +110,7 @@ print(len(client._by_mark) + len(client._holders) <= 5 * verifier.KEYS_MAX)
 client.close()`,
     );
     expect(stdout).toBe('True\n');
-  });
+  }, 60_000);
 
   test('a cost that is none, from memory too, lets nobody in', async () => {
     const { key } = await at.createKey('grace');
@@ -197,7 +197,7 @@ verifier.close()`);
       for (let times = 0; times < 20; times += 1) await busy.ask({ key });
     }
     await busy.end();
-  });
+  }, 180_000);
 
   test('what it hands out can not be changed', async () => {
     const { key } = await at.createKey('noah');
@@ -225,11 +225,13 @@ verifier.close()`);
       'while others are asking',
       'threading.Thread(target=lambda: [verifier.verify(str(n)) for n in range(300)], daemon=True).start()',
     ],
-  ])('a fork of it, made %s, checks from memory as it does', async (when, before) => {
-    const owner = `olga, ${when}`;
-    const { key, id } = await at.createKey(owner);
-    const service = await at.createKey('operator', ['introspect']);
-    const { stdout, stderr } = await pythonRun(`import os, threading, time
+  ])(
+    'a fork of it, made %s, checks from memory as it does',
+    async (when, before) => {
+      const owner = `olga, ${when}`;
+      const { key, id } = await at.createKey(owner);
+      const service = await at.createKey('operator', ['introspect']);
+      const { stdout, stderr } = await pythonRun(`import os, threading, time
 user = "${key}"
 verifier = KeyVerifier("${at.url}", "${service.id}", "${service.key}")
 ${before}
@@ -254,12 +256,14 @@ for child in children:
     os.waitpid(child, 0)
 check()
 verifier.close()`);
-    expect({ stdout, stderr: stderr.replaceAll(MAY_SAY, '') }).toEqual({
-      stdout: 'False 20 0\n'.repeat(3),
-      stderr: '',
-    });
-    await waitFor(async () => ((await at.usesOf(owner))[id] ?? 0) > 60); // each told what it let in
-  });
+      expect({ stdout, stderr: stderr.replaceAll(MAY_SAY, '') }).toEqual({
+        stdout: 'False 20 0\n'.repeat(3),
+        stderr: '',
+      });
+      await waitFor(async () => ((await at.usesOf(owner))[id] ?? 0) > 60); // each told what it let in
+    },
+    60_000,
+  );
 
   test('a fork of one that was closed stays closed', async () => {
     const { key } = await at.createKey('paul');
@@ -303,7 +307,7 @@ print(verifier.verify(other).status)
 verifier.close()`);
     at.between = null;
     expect(stdout).toBe('True\ninterrupted\n401\n');
-  });
+  }, 30_000);
 
   test('under FastMCP a limit is 429 with Retry-After, and a server that is away 503', async () => {
     const { key } = await at.createKey('rosa', ['read'], { rateLimit: { requests: 1, window: '1h' } });
@@ -335,5 +339,5 @@ asyncio.run(request(KeyVerifier("http://127.0.0.1:1", "x", "x"), 503))`);
     expect(limited).toStartWith("429 ['cache-control', 'content-type', 'retry-after'] ");
     expect(limited).toContain('rate_limited');
     expect(away).toStartWith("503 ['cache-control', 'content-type', 'retry-after'] ");
-  });
+  }, 30_000);
 });

@@ -33,7 +33,7 @@ beforeAll(async () => {
   [at, alone] = await Promise.all([startServers('embedded', ['bun', 'bun']), startServers('embedded', ['bun'])]);
   verifier = await verifierOf(at);
   ofAlone = await verifierOf(alone);
-});
+}, 180_000);
 afterAll(async () => {
   await Promise.all([verifier.close(), ofAlone.close()]);
   await Promise.all([at[Symbol.asyncDispose](), alone[Symbol.asyncDispose]()]);
@@ -115,6 +115,7 @@ test.each(rows(LIMITS, 1))(
     expect(questions(own)).toBeLessThanOrEqual(questionsMax + late.size * keys.length);
     await asks.close();
   },
+  180_000,
 );
 
 test('one that is asked about by many at once is one question', async () => {
@@ -136,7 +137,7 @@ test('what is let in shows as uses, and counts against the limit', async () => {
   expect(last).toMatchObject({ ok: false, status: 429, problem: { code: 'rate_limited' } });
   expect(letIn).toBeGreaterThanOrEqual(96); // L less a thirty-second for the one service
   expect(letIn).toBeLessThanOrEqual(106);
-});
+}, 180_000);
 
 test("an owner's quota that is used up is said to be of all keys, as at the server", async () => {
   const { key } = await alone.createKey('lena');
@@ -184,7 +185,7 @@ test('a cost that is none, from memory too, lets nobody in and says so; no quest
 test('a key that has ended, in whatever way, is refused within the bound, as at a server', async () => {
   const letsIn = async (key: string) => (await verifier.verify(key, { scopes: ['read'] })).ok;
   expect(await lateEndings(at, BOUND_MS, letsIn)).toEqual([]);
-});
+}, 180_000);
 
 test('while one of two servers stands still, a key that has ended at the other is refused within the bound', async () => {
   const made = await at.createKey('frank');
@@ -198,7 +199,7 @@ test('while one of two servers stands still, a key that has ended at the other i
     at.servers[1]?.signal('SIGCONT');
   }
   await waitFor(async () => (await verifier.verify((await at.createKey('frank')).key)).ok);
-});
+}, 180_000);
 
 test('guard reads the key as /verify does, and has the response for the client', async () => {
   const { key } = await at.createKey('gina');
@@ -282,7 +283,7 @@ describe('one that is set up wrongly', () => {
     at.between = null;
     await own.close();
     expect(said).toContain(`mcp-key-server/verifier: ${at.url}: responses come later than the bound allows`);
-  });
+  }, 30_000);
 
   test('of a server where another responds says so, and goes on if that is what throws', async () => {
     using other = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('hello') });

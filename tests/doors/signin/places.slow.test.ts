@@ -2,7 +2,7 @@
 // where processes and databases are beside each other or far apart, on Deno, and behind a proxy with a path: each step at
 // another process.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import { userHeaders } from '../../support/client.ts';
 import { serveDocuments } from '../../support/client-documents.ts';
@@ -16,6 +16,8 @@ import { freePorts, startSqld } from '../../support/sqld.ts';
 import { type StoreMode, startStore, storeEnvOn } from '../../support/store-mode.ts';
 import { readResponse, TEST_SECRET } from '../../support/test-app.ts';
 import { refusedWithin, waitFor } from '../../support/wait-for.ts';
+
+setDefaultTimeout(120_000);
 
 const LAG_MAX_MS = 4000; // a read may take 3 s, on a busy machine too
 const FAR_MS = 50;
@@ -160,7 +162,7 @@ for (const [name, isProduction, start] of PLACES) {
     let place: Place;
     beforeAll(async () => {
       place = await start(isProduction ? {} : KNOWN); // production takes no client of loopback
-    });
+    }, 120_000);
     afterAll(() => place[Symbol.asyncDispose]());
 
     test('pasted, by a click, then for a program', async () => {

@@ -1,10 +1,12 @@
 // However many strangers ask for keys at a far primary, owners don't wait for them.
 
-import { expect, test } from 'bun:test';
+import { expect, setDefaultTimeout, test } from 'bun:test';
 import { startProxy } from '../../support/proxy.ts';
 import { storeOn } from '../../support/store-mode.ts';
 import { startPrimary } from '../../support/template.ts';
 import { bearer, createTestApp } from '../../support/test-app.ts';
+
+setDefaultTimeout(180_000);
 
 test('strangers who ask for keys take one turn together at a far primary', async () => {
   await using sqld = await startPrimary();

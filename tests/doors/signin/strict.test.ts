@@ -1,12 +1,14 @@
 // The door for OAuth as others judge it: a strict OAuth client library, and the official suite's authorization scenarios.
 
-import { expect, test } from 'bun:test';
+import { expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import * as oauth from 'oauth4webapi';
 import { postJson } from '../../support/client.ts';
 import { CALLBACK, handOver, makeForConnection, register } from '../../support/hand-over.ts';
 import { freePorts } from '../../support/sqld.ts';
 import { bearer, createTestApp, type TestApp } from '../../support/test-app.ts';
+
+setDefaultTimeout(180_000); // a process is started
 
 const ENV = { OAUTH_REDIRECTS: 'loopback' };
 const HTTP = { [oauth.allowInsecureRequests]: true };

@@ -81,7 +81,7 @@ describe('the number of streams', () => {
   test('at the limit of streams the oldest without an owner makes room; without one a new stream is 503', async () => {
     await using app = await startBehindProxy();
     await makeRoomInOrder(app, SESSIONS_MAX, (index) => `192.0.2.${index % 20}`);
-  });
+  }, 180_000);
 
   test('an address at its share of streams has its own closed in the same order', async () => {
     await using app = await startBehindProxy();
@@ -90,7 +90,7 @@ describe('the number of streams', () => {
     const addressOf = (index: number) => `2001:db8:0:1::${index}`;
     await makeRoomInOrder(app, PER_ADDRESS_MAX, addressOf, others.length);
     for (const other of others) expect(await isOpen(app, other)).toBe(true);
-  });
+  }, 180_000);
 
   test('ten addresses without a credential hold 100 streams each: an eleventh that has one gets in, and stays', async () => {
     await using app = await startBehindProxy();
@@ -103,7 +103,7 @@ describe('the number of streams', () => {
     for (let index = 0; index < 20; index += 1) await openAs(app, 'nobody’s', `203.0.113.${index}`);
     expect(await isOpen(app, hers)).toBe(true);
     expect(await sessionsOf(app.url)).toBe(SESSIONS_MAX);
-  });
+  }, 180_000);
 
   test('one owner has 100 streams, from however many addresses, and takes no more by claiming those of nobody', async () => {
     await using app = await startBehindProxy();
@@ -120,7 +120,7 @@ describe('the number of streams', () => {
     expect((await postTo(nobodys.postUrl, initialize)).status).toBe(202);
     const bob = await openSseSocket(app.url, { ...addressOf(0), ...(await bearer(app, 'bob')) });
     expect((await postTo(bob.postUrl, initialize, await bearer(app, 'bob'))).status).toBe(202);
-  });
+  }, 180_000);
 
   test('an anonymous client that opens all it can takes only its share, and nobody’s place', async () => {
     await using app = await startBehindProxy();
@@ -135,13 +135,13 @@ describe('the number of streams', () => {
     expect(await isOpen(app, mine)).toBe(true);
     await openAs(app, 'nobody’s', '192.0.2.2');
     expect(await sessionsOf(app.url)).toBe(2 + PER_ADDRESS_MAX);
-  });
+  }, 180_000);
 
   test('without a proxy the address is the connection’s, whatever the headers say', async () => {
     await using app = await createTestApp();
     await manyStreams(app.url, PER_ADDRESS_MAX + 10);
     expect(await sessionsOf(app.url)).toBe(PER_ADDRESS_MAX);
-  });
+  }, 180_000);
 });
 
 describe('a quiet stream', () => {
@@ -161,7 +161,7 @@ describe('a quiet stream', () => {
     }
     await session.post(request('ping', undefined, 'an hour later'));
     expect((await session.nextMessage()).id).toBe('an hour later');
-  });
+  }, 180_000);
 
   test('a quiet stream of progress gets comments too', async () => {
     const steered = steeredTool();
@@ -177,7 +177,7 @@ describe('a quiet stream', () => {
     steered.finish();
     await reads((text) => text.includes('"result"'));
     socket.destroy();
-  });
+  }, 180_000);
 });
 
 /** A tool whose calls all return `chars` characters at once, when they are told to. */
@@ -234,7 +234,7 @@ test('a stream that is not read is cut off once its buffer is full, and its sess
   await postUntilCutOff(stream);
   expect(await sessionsOf(app.url)).toBe(0);
   stream.drop();
-});
+}, 180_000);
 
 test('a graceful stop ends idle streams at once, and others when their requests are done', async () => {
   const steered = steeredTool();

@@ -13,7 +13,7 @@ describe.each(rows<Runtime>(['bun', 'deno'], 1))('on %s', (runtime) => {
     const stopped = server.stop();
     for (const stream of streams) await stream.ended();
     expect(await stopped).toBe(0);
-  });
+  }, 180_000);
 
   test('a client that was cut off because it does not read holds nothing up', async () => {
     await using server = await startServer({ runtime });
@@ -22,5 +22,5 @@ describe.each(rows<Runtime>(['bun', 'deno'], 1))('on %s', (runtime) => {
     await postUntilCutOff(stream);
     expect(await server.stop()).toBe(0);
     stream.drop();
-  });
+  }, 180_000);
 });

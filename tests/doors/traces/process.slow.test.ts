@@ -36,7 +36,7 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     await call(32);
     expect(await server.stop()).toBe(0);
     expect(collector.spans()).toHaveLength(1 + 512 + 32);
-  });
+  }, 60_000);
 
   test('a receiver that hangs costs no call, and a stop waits for it three seconds', async () => {
     using collector = startCollector();
@@ -52,5 +52,5 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     const drops = logOf(server).filter(({ event }) => event === 'spans dropped');
     const lost = drops.reduce((sum, { count }) => sum + count, 0);
     expect(lost).toBe(1 + 40_000); // also the batch that was being sent
-  });
+  }, 120_000);
 });

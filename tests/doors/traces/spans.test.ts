@@ -315,20 +315,24 @@ describe('the sampler', () => {
     ['traceidratio', undefined, 40, 40, 40],
     ['no such sampler', '0', 40, 0, 40],
     ['traceidratio', 'much', 40, 40, 40],
-  ])('%s %s', async (sampler, argument, ofSampled, ofOthers, ofNone) => {
-    using collector = startCollector();
-    await using app = await startApp(collector, {
-      OTEL_TRACES_SAMPLER: sampler,
-      OTEL_TRACES_SAMPLER_ARG: argument,
-    });
-    const { key } = await app.createKey('alice');
-    await sent(app, collector, Math.min(ofNone, 1));
-    const expected = [ofSampled, ofOthers, ofNone];
-    for (const [at, traceparent] of [SAMPLED, NOT_SAMPLED, ''].entries()) {
-      for (let calls = 0; calls < 40; calls += 1) await app.call('get_data', {}, { 'x-api-key': key, traceparent });
-      expect(await sent(app, collector, expected[at])).toHaveLength(expected[at] ?? 0);
-    }
-  });
+  ])(
+    '%s %s',
+    async (sampler, argument, ofSampled, ofOthers, ofNone) => {
+      using collector = startCollector();
+      await using app = await startApp(collector, {
+        OTEL_TRACES_SAMPLER: sampler,
+        OTEL_TRACES_SAMPLER_ARG: argument,
+      });
+      const { key } = await app.createKey('alice');
+      await sent(app, collector, Math.min(ofNone, 1));
+      const expected = [ofSampled, ofOthers, ofNone];
+      for (const [at, traceparent] of [SAMPLED, NOT_SAMPLED, ''].entries()) {
+        for (let calls = 0; calls < 40; calls += 1) await app.call('get_data', {}, { 'x-api-key': key, traceparent });
+        expect(await sent(app, collector, expected[at])).toHaveLength(expected[at] ?? 0);
+      }
+    },
+    30_000,
+  );
 
   test('a ratio decides by the trace id: equal ids, equal decisions', async () => {
     using collector = startCollector();
@@ -346,5 +350,5 @@ describe('the sampler', () => {
     expect(first.length).toBeGreaterThan(25);
     expect(first.length).toBeLessThan(75);
     expect(await sampledOf()).toEqual(first);
-  });
+  }, 30_000);
 });

@@ -27,12 +27,16 @@ test.each<[string, Other]>(
     ],
     3,
   ),
-)('beside %s it says the same, byte for byte', async (_name, other) => {
-  expect((await kindsBeside(other)).filter((kind) => !STORE.test(kind))).toEqual([]);
-});
+)(
+  'beside %s it says the same, byte for byte',
+  async (_name, other) => {
+    expect((await kindsBeside(other)).filter((kind) => !STORE.test(kind))).toEqual([]);
+  },
+  180_000,
+);
 
 test('what another setting changes is found', async () => {
   const kinds = await kindsBeside({ runtime: 'bun', store: 'embedded', env: { KEY_QUOTA: '100000/month' } });
   expect(kinds).toContain('POST /mcp tools/call list_api_keys, 200: body.result.structuredContent.keys[].quota');
   expect(kinds).toContain('POST /tools/get_data, 403: header ratelimit');
-});
+}, 180_000);

@@ -8,4 +8,4 @@ test('the conformance suite passes at every revision it knows, except for what d
   const [stdout, code] = await Promise.all([new Response(suite.stdout).text(), suite.exited]);
   const unexpected = stdout.split('\n').filter((line) => /^\s+[✗✓] .*|FAILURE|stale|Unexpected/.test(line));
   expect({ code, unexpected: code === 0 ? [] : unexpected }).toEqual({ code: 0, unexpected: [] });
-}); // on a machine that is ten times slower, too
+}, 180_000); // on a machine that is ten times slower, too

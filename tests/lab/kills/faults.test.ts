@@ -12,10 +12,11 @@ test.each([2, 4])(
     expect(counts.created).toBeGreaterThan(100);
     expect(counts.unavailable).toBe(0);
   },
+  180_000,
 );
 
 test('while another program holds the file for longer and shorter, what was acknowledged is there, what was refused is not', async () => {
   const { faults, acknowledged, refused, held } = await beside({ holds: 12 });
   expect(faults).toEqual([]);
   expect([acknowledged > 0, refused > 0, held]).toEqual([true, true, 12]);
-});
+}, 180_000);

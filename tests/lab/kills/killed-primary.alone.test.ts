@@ -10,4 +10,4 @@ test('a primary that is killed again and again: nothing acknowledged is lost, no
   expect(counts.revoked).toBeGreaterThan(5);
   expect(counts.unavailable).toBeGreaterThan(0);
   for (const { longestPausesMs } of servers) expect(longestPausesMs[0]).toBeLessThan(EVENT_LOOP_PAUSE_MS_MAX);
-});
+}, 180_000);

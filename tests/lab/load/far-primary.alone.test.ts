@@ -1,7 +1,7 @@
 // What floods leave to others when the primary is far away, beside the same on a file: a stranger who guesses keys, or sends
 // codes, from one network or from 300, and a user who changes keys as fast as he can. `SERVER_RUNTIME=deno` runs them there.
 
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { randomBytes } from 'node:crypto';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { codeFor, type Registered, register } from '../../support/hand-over.ts';
@@ -14,6 +14,8 @@ import { TEST_SECRET } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { median } from '../bench/measure.ts';
 import { attack, guess } from './attack.ts';
+
+setDefaultTimeout(120_000);
 
 const HONEST_MS_MAX = 2000;
 const KNOWN_MS_MAX = 50; // at the median

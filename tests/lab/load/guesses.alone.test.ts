@@ -20,19 +20,23 @@ const HONEST_MS_MAX = 1000;
 test.each([
   ['single calls', false],
   ['MCP batches', true],
-])('honest keys are served at the first try, below a second, beside a flood of guesses in %s', async (_, inBatches) => {
-  await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET }, onStdout: () => {} });
-  const alice = await userOn(server);
-  const keys: string[] = [];
-  while (keys.length < HONEST) keys.push((await alice.create()).body.key);
-  const attacker = await guess(server.url, { connections: CONNECTIONS, perSMax: PER_S_MAX, inBatches });
-  await waitFor(() => attacker.answered > 2 * BUDGET);
-  const served = await Promise.all(
-    keys.map(async (key, n) => {
-      await Bun.sleep(n * BETWEEN_HONEST_MS);
-      return msOf(async () => expect(await alice.use(key)).toBe(200));
-    }),
-  );
-  attacker.end();
-  expect(median(served)).toBeLessThan(HONEST_MS_MAX);
-});
+])(
+  'honest keys are served at the first try, below a second, beside a flood of guesses in %s',
+  async (_, inBatches) => {
+    await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET }, onStdout: () => {} });
+    const alice = await userOn(server);
+    const keys: string[] = [];
+    while (keys.length < HONEST) keys.push((await alice.create()).body.key);
+    const attacker = await guess(server.url, { connections: CONNECTIONS, perSMax: PER_S_MAX, inBatches });
+    await waitFor(() => attacker.answered > 2 * BUDGET);
+    const served = await Promise.all(
+      keys.map(async (key, n) => {
+        await Bun.sleep(n * BETWEEN_HONEST_MS);
+        return msOf(async () => expect(await alice.use(key)).toBe(200));
+      }),
+    );
+    attacker.end();
+    expect(median(served)).toBeLessThan(HONEST_MS_MAX);
+  },
+  180_000,
+);

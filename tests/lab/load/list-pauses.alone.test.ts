@@ -36,18 +36,22 @@ test
     Object.entries(KEYS).flatMap(([what, sizes]) =>
       Object.keys(TRANSPORTS).map((over) => [what, over, ...sizes] as const),
     ),
-  )('a list of %s over %s pauses the event loop for 10 ms at most', async (_what, over, scopeChars, pageKeysMin) => {
-  const folder = await folderWithKeys(1000, scopeChars, USERS.slice(1));
-  await using server = await startServer({
-    env: { JWT_SECRET: TEST_SECRET, LOG_LEVEL: 'warn', ...databaseIn(folder) },
-    preload: [LOOP_MONITOR],
-  });
-  const users = await Promise.all(USERS.map((user) => userHeaders(user)));
-  const longestMs: number[] = [];
-  for (let round = 0; round <= ROUNDS; round += 1) {
-    for (const user of users) expect(await TRANSPORTS[over]?.(server.url, user)).toBeGreaterThan(pageKeysMin);
-    const pauseMs = await longestPauseMs(server);
-    if (round > 0) longestMs.push(pauseMs); // the first one is compiled meanwhile
-  }
-  expect(median(longestMs)).toBeLessThanOrEqual(PAUSE_MS_MAX);
-});
+  )(
+  'a list of %s over %s pauses the event loop for 10 ms at most',
+  async (_what, over, scopeChars, pageKeysMin) => {
+    const folder = await folderWithKeys(1000, scopeChars, USERS.slice(1));
+    await using server = await startServer({
+      env: { JWT_SECRET: TEST_SECRET, LOG_LEVEL: 'warn', ...databaseIn(folder) },
+      preload: [LOOP_MONITOR],
+    });
+    const users = await Promise.all(USERS.map((user) => userHeaders(user)));
+    const longestMs: number[] = [];
+    for (let round = 0; round <= ROUNDS; round += 1) {
+      for (const user of users) expect(await TRANSPORTS[over]?.(server.url, user)).toBeGreaterThan(pageKeysMin);
+      const pauseMs = await longestPauseMs(server);
+      if (round > 0) longestMs.push(pauseMs); // the first one is compiled meanwhile
+    }
+    expect(median(longestMs)).toBeLessThanOrEqual(PAUSE_MS_MAX);
+  },
+  120_000,
+);

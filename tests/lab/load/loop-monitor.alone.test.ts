@@ -1,7 +1,9 @@
 // The monitor sees the pauses it is there for, and nothing else.
 
-import { expect, test } from 'bun:test';
+import { expect, setDefaultTimeout, test } from 'bun:test';
 import { LOOP_MONITOR } from '../../support/loop-pauses.ts';
+
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const PAUSE_MS = 60;
 

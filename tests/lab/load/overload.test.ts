@@ -12,19 +12,23 @@ const OPEN_FILES_MAX = 200;
 
 const canLimit = Bun.which('prlimit') !== null;
 
-test.skipIf(!canLimit)('out of files: open connections are served, and it recovers when others close', async () => {
-  await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET } });
-  const early = await openHttpSocket(server.url);
-  early.socket.write(GET); // the system hands a connection over once something is sent on it
-  await early.readUntil(isWhole);
-  Bun.spawnSync(['prlimit', '--pid', String(server.pid), `--nofile=${OPEN_FILES_MAX}`]);
-  const many = await Promise.all(Array.from({ length: 2 * OPEN_FILES_MAX }, () => openHttpSocket(server.url)));
-  for (const { socket } of many) socket.write(GET);
-  await waitFor(() => openFiles(server.pid).length >= OPEN_FILES_MAX - 5);
-  early.socket.write(GET);
-  await early.readUntil((text) => text.split('HTTP/1.1 200').length === 3);
-  for (const { socket } of many) socket.destroy();
-  const late = await openHttpSocket(server.url);
-  late.socket.write(GET);
-  expect(await late.readUntil(isWhole)).toStartWith('HTTP/1.1 200');
-});
+test.skipIf(!canLimit)(
+  'out of files: open connections are served, and it recovers when others close',
+  async () => {
+    await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET } });
+    const early = await openHttpSocket(server.url);
+    early.socket.write(GET); // the system hands a connection over once something is sent on it
+    await early.readUntil(isWhole);
+    Bun.spawnSync(['prlimit', '--pid', String(server.pid), `--nofile=${OPEN_FILES_MAX}`]);
+    const many = await Promise.all(Array.from({ length: 2 * OPEN_FILES_MAX }, () => openHttpSocket(server.url)));
+    for (const { socket } of many) socket.write(GET);
+    await waitFor(() => openFiles(server.pid).length >= OPEN_FILES_MAX - 5);
+    early.socket.write(GET);
+    await early.readUntil((text) => text.split('HTTP/1.1 200').length === 3);
+    for (const { socket } of many) socket.destroy();
+    const late = await openHttpSocket(server.url);
+    late.socket.write(GET);
+    expect(await late.readUntil(isWhole)).toStartWith('HTTP/1.1 200');
+  },
+  180_000,
+);

@@ -1,6 +1,6 @@
 // What is read and written without anybody waiting for it, in rows at the primary: few for each key.
 
-import { expect, test } from 'bun:test';
+import { expect, setDefaultTimeout, test } from 'bun:test';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { useKey } from '../../support/cluster.ts';
 import { openDatabase } from '../../support/database-client.ts';
@@ -13,6 +13,8 @@ import { type Sqld, startSqld } from '../../support/sqld.ts';
 import { storeOn } from '../../support/store-mode.ts';
 import { createTestApp, TEST_SECRET } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
+
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const METRICS_TOKEN = 'a-token-of-more-than-16-bytes';
 

@@ -53,4 +53,4 @@ test('no call is lost while the server stops: it gets a response, or can not con
     expect(await stopped).toBe(0);
   }
   expect(counts).toEqual({ answered: expect.any(Number), refused: STOPS * CLIENTS, lost: 0 });
-});
+}, 180_000);

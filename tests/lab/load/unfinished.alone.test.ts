@@ -49,6 +49,7 @@ test.skipIf(process.platform !== 'linux').each(['bun', 'deno'] as const)(
       for (const { socket } of slow) socket.destroy();
     }
   },
+  180_000,
 );
 
 /** As much as the runtime takes: a response of this server comes only below that. */
@@ -80,4 +81,5 @@ test.skipIf(process.platform !== 'linux').each(['bun', 'deno'] as const)(
     for (const status of await Promise.all(answers)) expect(status).toBeOneOf(['401', '503']);
     expect(peakResidentMbOf(server.pid)).toBeLessThan(UNREAD_MB_MAX);
   },
+  180_000,
 );

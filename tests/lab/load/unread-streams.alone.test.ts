@@ -7,12 +7,20 @@ import { folderWithKeys, STREAM_USES, unreadLists, unreadStreams } from './unrea
 
 const isLinux = process.platform === 'linux';
 
-test.skipIf(!isLinux).each(STREAM_USES)('500 streams %s', async (use) => {
-  expectLittle(await unreadStreams(use, { streams: 500, runtime: 'bun' }));
-});
+test.skipIf(!isLinux).each(STREAM_USES)(
+  '500 streams %s',
+  async (use) => {
+    expectLittle(await unreadStreams(use, { streams: 500, runtime: 'bun' }));
+  },
+  180_000,
+);
 
-test.skipIf(!isLinux)('one stream, and 8 of the largest lists', async () => {
-  const report = await unreadLists(await folderWithKeys(1000, 2000), 8, 'bun');
-  expectLittle(report);
-  expect(report.read).toContain('"nextCursor"');
-});
+test.skipIf(!isLinux)(
+  'one stream, and 8 of the largest lists',
+  async () => {
+    const report = await unreadLists(await folderWithKeys(1000, 2000), 8, 'bun');
+    expectLittle(report);
+    expect(report.read).toContain('"nextCursor"');
+  },
+  180_000,
+);

@@ -1,6 +1,6 @@
 // Real servers on a machine that sleeps: stopped, with CLOCK_MONOTONIC held back by as long as that took. Bun and Deno.
 
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { noLibrary } from '../../support/c-library.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { useKey } from '../../support/cluster.ts';
@@ -11,6 +11,8 @@ import { type Runtime, type ServerProcess, startServer } from '../../support/ser
 import { startSqld } from '../../support/sqld.ts';
 import { STORE_MODES, startStore, storeEnvOn, storeOn } from '../../support/store-mode.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
+
+setDefaultTimeout(120_000);
 
 const LAG_MAX_MS = 1000;
 const ROUNDS = 10;

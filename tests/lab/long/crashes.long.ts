@@ -10,4 +10,4 @@ test(`${ROUNDS} crashes under all operations of ${USERS} clients: nothing acknow
   const answered = await crash({ rounds: ROUNDS, users: USERS, seed: 2 });
   console.log(`${answered} operations acknowledged, none lost`);
   expect(answered).toBeGreaterThan(ROUNDS * USERS);
-});
+}, 1_800_000);

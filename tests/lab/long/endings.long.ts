@@ -34,12 +34,12 @@ describe.each(['bun', 'deno'] as const)('two servers on %s', (runtime) => {
     test('eleven endings of a child', async () => {
       await using cluster = await start();
       await expectInTime(`${mode} on ${runtime}, children`, (round) => childEndings(cluster, round));
-    });
+    }, 600_000);
 
     test('ten endings of a rule', async () => {
       await using cluster = await start();
       const service = await serviceIn(cluster);
       await expectInTime(`${mode} on ${runtime}, rules`, (round) => ruleEndings(cluster, service, round));
-    });
+    }, 900_000);
   });
 });

@@ -1,7 +1,7 @@
 // What the operators' part of the page /keys asks, of a file with a million keys and a month of uses: how long each answer
 // takes, and how much later a known key's call is beside it. With its figures on stdout; OPERATORS_KEYS sets fewer keys.
 
-import { expect, test } from 'bun:test';
+import { expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import { callOver, postJson, userHeaders } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
@@ -11,6 +11,8 @@ import { diskFolder } from '../../support/folder.ts';
 import { startServer } from '../../support/server-process.ts';
 import { median } from '../bench/measure.ts';
 import { ourEnv } from '../bench/ours.ts';
+
+setDefaultTimeout(900_000);
 
 const KEYS = Number(process.env.OPERATORS_KEYS ?? 1_000_000);
 const KEYS_OF_EACH = 10;

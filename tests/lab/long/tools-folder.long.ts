@@ -16,4 +16,4 @@ test('a file that waits for ever while it is loaded stops the start', async () =
     stderr:
       'mcp-key-server: tools/a.ts: expected it to be loaded within 30 s; correct it, or rename it to tools/_a.ts to leave it out\n',
   });
-});
+}, 60_000);

@@ -11,7 +11,7 @@ const SLACK_MS = p99SlackMs(60);
 test(`${SECONDS} s of mixed load: no errors; memory, files and p99 stay flat`, async () => {
   const windows = await soak({ seconds: SECONDS, windows: WINDOWS });
   expect(findings(windows, p99SlackMs(SECONDS / WINDOWS))).toEqual([]);
-});
+}, 180_000);
 
 describe('what is found', () => {
   const flat: Window = { answered: 1, errors: [], p50Ms: 1, p99Ms: 5, residentMb: 60, openFiles: 100 };

@@ -42,7 +42,7 @@ test('three processes that write one file lose nothing that was acknowledged', a
   const { acknowledged, missing } = await threeWriters();
   expect(acknowledged).toBeGreaterThanOrEqual(3 * ROWS);
   expect(missing).toBe(0);
-});
+}, 180_000);
 
 test.each(['C#', 'what?', '100%', 'a b'])('a path may hold "%s", also at its end', async (name) => {
   const folder = join(diskFolder(), name);

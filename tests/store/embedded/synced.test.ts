@@ -1,7 +1,7 @@
 // What is acknowledged is on the disk: the process has waited for it (fsync, fdatasync) before each response. What may be
 // lost by a power cut, uses, is not waited for.
 
-import { expect, test } from 'bun:test';
+import { expect, setDefaultTimeout, test } from 'bun:test';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { builtLibrary, noLibrary } from '../../support/c-library.ts';
@@ -9,6 +9,8 @@ import { callOver, userHeaders } from '../../support/client.ts';
 import { diskFolder, temporaryFolder } from '../../support/folder.ts';
 import { startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
+
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const missing = noLibrary();
 if (missing !== null) console.log(`What is synced is not tested: ${missing}`);

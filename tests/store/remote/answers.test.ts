@@ -1,10 +1,12 @@
 // What a remote primary answers: an answer that isn't one is an outage, never a wrong credential or a bug.
 
-import { expect, test } from 'bun:test';
+import { expect, setDefaultTimeout, test } from 'bun:test';
 import type { Sqld } from '../../support/sqld.ts';
 import { storeOn } from '../../support/store-mode.ts';
 import { startPrimary } from '../../support/template.ts';
 import { bearer, createTestApp } from '../../support/test-app.ts';
+
+setDefaultTimeout(180_000);
 
 interface Result {
   cols: { name: string }[];

@@ -1,6 +1,6 @@
 // The remote mode against the real server: what it does when the primary is there, refuses, is away, or is replaced.
 
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { createClient } from '@libsql/client/web';
 import { callOver } from '../../support/client.ts';
 import { rows } from '../../support/everything.ts';
@@ -10,6 +10,8 @@ import { startSqld } from '../../support/sqld.ts';
 import { storeOn } from '../../support/store-mode.ts';
 import { bearer, COUNTED, createTestApp, metricsOf, readResponse, TEST_SECRET } from '../../support/test-app.ts';
 import { advanceUntil, waitFor } from '../../support/wait-for.ts';
+
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const health = async (url: string) => {
   const response = await fetch(`${url}/mcp/health`);

@@ -39,7 +39,7 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
       await server.stop(); // a change made by a try whose response was lost is not logged as no change
       expect(server.stdout()).not.toContain('"changed":false');
     }
-  });
+  }, 180_000);
 
   test('a creation that arrives once more, late, does not bring back a key that was deleted meanwhile', async () => {
     await using sqld = await startPrimary();
@@ -53,5 +53,5 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     await letThrough();
     expect((await callServer(server, 'list_api_keys', {}, alice)).body.keys).toEqual([]);
     expect(await useKey(server, body.key)).toBe(401);
-  });
+  }, 180_000);
 });

@@ -1,9 +1,11 @@
 // A bound that holds though the primary of a database stands still, or a server does.
 
-import { expect, test } from 'bun:test';
+import { expect, setDefaultTimeout, test } from 'bun:test';
 import { userHeaders } from '../../support/client.ts';
 import { callServer, served, startCluster, useKey } from '../../support/cluster.ts';
 import { waitFor } from '../../support/wait-for.ts';
+
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const LAG_MAX_MS = 1000; // the default
 

@@ -1,6 +1,6 @@
 // A replica beside the primary, on the real server: when its responses count, and what happens to its file.
 
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -15,6 +15,8 @@ import { storeOn } from '../../../support/store-mode.ts';
 import { startPrimary } from '../../../support/template.ts';
 import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../../../support/test-app.ts';
 import { advanceUntil, waitFor } from '../../../support/wait-for.ts';
+
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const hashOf = (key: string) => createHash('sha256').update(key).digest('hex');
 const newFile = () => join(temporaryFolder(), 'replica.db');
