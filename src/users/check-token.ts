@@ -1,5 +1,5 @@
-// Checks a user JWT with jose (RFC 7519, RFC 8725): whether it can be a user's, its signature, then its claims. Loaded with
-// the first token, so neither the start nor a server with only API keys waits for it.
+// Checks a user JWT with jose (RFC 7519, RFC 8725): signature, then claims. Loaded with the first token, so neither the
+// start nor a server with only API keys waits for it.
 
 import type { JWTPayload, JWTVerifyOptions } from 'jose';
 import { decodeProtectedHeader } from 'jose/decode/protected_header';
@@ -13,6 +13,7 @@ import type { Clock } from '../ground/runtime.ts';
 import type { JsonObject } from '../ground/text.ts';
 import { type IdentityClaims, identityOf } from './identity.ts';
 import { type OneKey, verifySigned } from './signature.ts';
+import { whyNoUserToken } from './user-token.ts';
 import type { JwtKeys, VerificationKeys } from './verification-keys.ts';
 
 const CLOCK_TOLERANCE_S = 5;
@@ -67,29 +68,6 @@ function unverifiedFault(token: string, algorithms: readonly string[]): string |
   } catch {
     return 'malformed';
   }
-}
-
-/** The latest `exp`. A later one is in milliseconds, and would be good for thousands of years. */
-export const EXP_S_MAX = 1e11;
-
-/** Returns why the JWT can't be a user's token, for the log; null if it can. */
-function whyNoUserToken(header: JsonObject, claims: JsonObject): string | null {
-  if (isOfAnotherProfile(header)) return 'header';
-  const { exp } = claims;
-  if (typeof exp === 'number' && exp > EXP_S_MAX) return '"exp" claim must be in seconds, up to 10^11';
-  return null;
-}
-
-/**
- * Returns whether `typ` (RFC 7515 §4.1.9) says that the token was made for another purpose (RFC 8725 §3.11): an identity
- * assertion, a logout token or a proof has the issuer's signature and may have its user's `sub` and this server as `aud`.
- */
-function isOfAnotherProfile(header: JsonObject): boolean {
-  if (!Object.hasOwn(header, 'typ')) return false;
-  const { typ } = header;
-  if (typeof typ !== 'string') return true;
-  const type = typ.toLowerCase().replace(/^application\//, '');
-  return type.endsWith('+jwt') && type !== 'at+jwt';
 }
 
 async function payloadOf(token: string, key: OneKey, options: JWTVerifyOptions): Promise<JWTPayload> {

@@ -5,8 +5,8 @@ import type { TokenRefusal } from '../../ground/problem.ts';
 import { strictObject } from '../../ground/strict-json.ts';
 import type { JsonObject } from '../../ground/text.ts';
 import { ASYMMETRIC } from '../../users/jwks.ts';
+import { hasAudience, isUsers, type UserTokens } from '../../users/user-token.ts';
 import { fitsClaim, fitsSubject, isSubject, memberAt, nameOf, type Rule } from './rule.ts';
-import { hasAudience, isUsers, type UserTokens } from './settings.ts';
 
 export interface Finding {
   readonly check: string;

@@ -1,33 +1,10 @@
 // What of the configuration decides about rules: which tokens are users', and which audiences a rule has by default. Pure.
-// It is the one place where a user's token could be taken for a workload's, or the other way round.
 
 import type { ServerAddress } from '../../ground/server-address.ts';
-import type { JsonObject } from '../../ground/text.ts';
 import { THIS_SERVER } from '../../keys/audience.ts';
 import { ownAudiences, type UserJwtConfig } from '../../users/index.ts';
+import type { UserTokens } from '../../users/user-token.ts';
 import type { RuleTerms } from './rule.ts';
-
-/** How users' tokens are verified, as far as that decides which JWTs are theirs. */
-export type UserTokens =
-  | { readonly by: 'secret' }
-  | { readonly by: 'issuer'; readonly issuer: string; readonly audiences: readonly string[] }
-  | { readonly by: 'key_set' };
-
-/** Returns whether a JWT is to be verified as a user's token, and as nothing else, by what it says of itself. */
-export function isUsers(header: JsonObject, claims: JsonObject, users: UserTokens): boolean {
-  switch (users.by) {
-    case 'secret':
-      return header.alg === 'HS256';
-    case 'issuer':
-      return claims.iss === users.issuer && hasAudience(claims.aud, users.audiences);
-    case 'key_set':
-      return true;
-  }
-}
-
-/** Returns whether a token's `aud`, a text or a list of texts, has one of the audiences (RFC 7519 §4.1.3). */
-export const hasAudience = (aud: unknown, audiences: readonly string[]): boolean =>
-  (Array.isArray(aud) ? aud : [aud]).some((one) => typeof one === 'string' && audiences.includes(one));
 
 export type RuleSettings = ReturnType<typeof ruleSettings>;
 

@@ -5,11 +5,12 @@ import * as errors from 'jose/errors';
 import { type Clock, rfc3339 } from '../../ground/runtime.ts';
 import type { Audience } from '../../keys/audience.ts';
 import { verifySigned } from '../../users/signature.ts';
+import { isUsers } from '../../users/user-token.ts';
 import { issuerOutageIn } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
 import { EARLY_CHECKS, type Finding, fitOf, type ParsedToken, parseToken } from './checks.ts';
 import { createKeySets } from './key-sets.ts';
-import { isUsers, type RuleSettings } from './settings.ts';
+import type { RuleSettings } from './settings.ts';
 import { verifyBy } from './signatures.ts';
 import type { RuleStore, ShownKeyOfRule, StoredRule } from './store.ts';
 

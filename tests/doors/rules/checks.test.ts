@@ -4,8 +4,9 @@
 import { expect, test } from 'bun:test';
 import { parseConfig } from '../../../src/config/config.ts';
 import { candidatesOf, EARLY_CHECKS, fitOf } from '../../../src/doors/rules/checks.ts';
-import { isUsers, ruleSettings } from '../../../src/doors/rules/settings.ts';
+import { ruleSettings } from '../../../src/doors/rules/settings.ts';
 import { createServerAddress } from '../../../src/ground/server-address.ts';
+import { isUsers } from '../../../src/users/user-token.ts';
 import { seeded } from '../../support/model-user.ts';
 import { randomToken, waysOf, whose } from './random-tokens.ts';
 
