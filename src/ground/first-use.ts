@@ -1,7 +1,7 @@
 // Loads a part of the server at its first use, which most servers never make. The files of a running server may be
 // updated under it, and a part of another version doesn't fit what is loaded already: it needs a restart.
 
-import { promises as fs } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import type { Awaitable } from './result.ts';
 
 /**
@@ -17,30 +17,29 @@ export function atFirstUse(name: string, file: string): <T>(load: () => Promise<
     let part: Awaitable<T> | undefined;
 
     async function loadOnce(): Promise<T> {
-      try {
-        const isChanged = (await filesIn(folder)) !== (await before);
-        if (isChanged) throw new Error(`${name}: its files have changed since the start; restart the server`);
-        const loaded = await load();
-        part = loaded;
-        return loaded;
-      } catch (error) {
-        part = undefined;
-        throw error;
+      if (filesIn(folder) !== before) {
+        throw new Error(`${name}: its files have changed since the start; restart the server`);
       }
+      const loaded = await load();
+      part = loaded;
+      return loaded;
     }
 
     return () => {
-      part ??= loadOnce();
+      part ??= loadOnce().catch((error) => {
+        part = undefined;
+        throw error;
+      });
       return part;
     };
   };
 }
 
-/** Resolves with a text that differs if a file does; empty where there are none, as in an executable. */
-async function filesIn(folder: URL): Promise<string> {
+/** Returns a text that differs if a file does; empty where there are none, as in an executable. */
+function filesIn(folder: URL): string {
   try {
-    const names = (await fs.readdir(folder)).sort();
-    const found = await Promise.all(names.map((name) => fs.stat(new URL(name, folder))));
+    const names = readdirSync(folder).sort();
+    const found = names.map((name) => statSync(new URL(name, folder)));
     return found.map(({ size, mtimeMs }, at) => `${names[at]} ${size} ${mtimeMs}`).join('\n');
   } catch {
     return '';
