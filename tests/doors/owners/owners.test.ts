@@ -177,13 +177,13 @@ test('whoami, introspection and the list show what is left of the plan; of an ow
 });
 
 /** Two processes on one database; the replica's is the second's. */
-async function bothOn(mode: 'file' | 'remote' | 'replica', clock: TestClock) {
-  const primary = await startPrimary();
-  const place = mode === 'file' ? { DATABASE_URL: `file:${join(temporaryFolder(), 'keys.db')}` } : primary.env;
+async function bothOn(stack: AsyncDisposableStack, mode: 'file' | 'remote' | 'replica', clock: TestClock) {
+  const primary = mode === 'file' ? null : stack.use(await startPrimary());
+  const place = primary?.env ?? { DATABASE_URL: `file:${join(temporaryFolder(), 'keys.db')}` };
   const replica = mode === 'replica' ? { DATABASE_REPLICA_FILE: join(temporaryFolder(), 'replica.db') } : {};
   return [
-    await createTestApp({ store: storeOn(place), clock, env: ADMINS }),
-    await createTestApp({ store: storeOn({ ...place, ...replica }), clock, env: COUNTED }),
+    stack.use(await createTestApp({ store: storeOn(place), clock, env: ADMINS })),
+    stack.use(await createTestApp({ store: storeOn({ ...place, ...replica }), clock, env: COUNTED })),
   ] as const;
 }
 
@@ -191,9 +191,8 @@ test.each(rows(['file', 'remote', 'replica'] as const, 1))(
   'uses are the sum over the keys that are there, at once and for others after an exchange; the quota counts all (%s)',
   async (mode) => {
     const clock = onMidnight();
-    const [first, second] = await bothOn(mode, clock);
     await using stack = new AsyncDisposableStack();
-    for (const app of [first, second]) stack.use(app);
+    const [first, second] = await bothOn(stack, mode, clock);
     await setOwner(first, { owner: 'alice', quota: { requests: 10, period: 'month' } });
     const made = [await first.createKey('alice'), await first.createKey('alice')] as const;
     const use = async (times: number, nth: 0 | 1) => {
@@ -617,9 +616,8 @@ test.each(rows(['file', 'remote', 'replica'] as const, 1))(
   'on two processes that share a %s a new plan is seen within the bound, also by an unseen key, and calls read nothing',
   async (mode) => {
     const clock = onMidnight();
-    const [first, second] = await bothOn(mode, clock);
     await using stack = new AsyncDisposableStack();
-    for (const app of [first, second]) stack.use(app);
+    const [first, second] = await bothOn(stack, mode, clock);
     const keys = [await keyOf(first), await keyOf(first)] as const;
     const limits = async (key: string) => (await second.useKey(key)).headers.get('ratelimit') ?? '';
     const isLimited = async (key: string) => (await limits(key)).includes('"owner"');
