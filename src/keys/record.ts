@@ -185,19 +185,16 @@ export const mintId = (random: RandomBytes): string => random(ID_RANDOM_BYTES).t
 /** Returns whether a text could be a key. Any prefix passes, so keys survive a change of the configured one. */
 export const isKeyShaped = (token: string): boolean => KEY_SHAPE.test(token);
 
-/**
- * A JWT in compact form (RFC 7519 §3.1). Its header is a JSON object, so its base64url begins with `eyJ`, or with the
- * encoding of a brace and white space.
- */
-const JWT_SHAPE = /^e(?:yJ|yA|w[0ko])[\w-]*\.[\w-]+\.[\w-]*$/;
+/** A JWT's header is a JSON object, so its base64url begins with `eyJ`, or with the encoding of a brace and white space. */
+const JWT_BEGINS = /^e(?:yJ|yA|w[0ko])/;
+/** A JWT in compact form (RFC 7519 §3.1). */
+const JWT_SHAPE = new RegExp(`${JWT_BEGINS.source}[\\w-]*\\.[\\w-]+\\.[\\w-]*$`);
 
 /** Returns whether a text looks like a user token. */
 export const isJwtShaped = (token: string): boolean => JWT_SHAPE.test(token);
 
 const FOREIGN_CHARS_MAX = 256;
 const FOREIGN_SHAPE = new RegExp(`^[\\x21-\\x7e]{20,${FOREIGN_CHARS_MAX}}$`);
-
-const JWT_BEGINS = /^e(?:yJ|yA|w[0ko])/;
 
 /**
  * Returns whether a text may be a user token. What is too long for a key only has to begin like one: to look at all of a
