@@ -36,7 +36,7 @@ const find = (
   counted: number,
 ) => `SELECT n.owner, ${OWNER_SETTINGS}, EXISTS (SELECT 1 FROM blocked_owners b WHERE b.owner = n.owner) AS blocked,
 (SELECT count(*) FROM (SELECT 1 FROM api_keys WHERE user_id = n.owner LIMIT ${counted})) AS keys
-FROM (SELECT ?1 AS owner) n LEFT JOIN owners o ON o.owner = n.owner 
+FROM (SELECT ?1 AS owner) n LEFT JOIN owners o ON o.owner = n.owner
 WHERE ?2 = 0 OR coalesce(o.limit_requests, o.quota_requests, o.keys_max) IS NOT NULL`;
 
 export const planStore = (db: Database): PlanStore => ({
