@@ -4,12 +4,13 @@ import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok } from '../../src/start/package/index.ts';
 import { makeCertificate } from '../support/certificate.ts';
+import { postJson } from '../support/client.ts';
 import { failingStartOn } from '../support/failing-start.ts';
 import { postText, sendOverSocket } from '../support/http-socket.ts';
 import { createIssuer } from '../support/issuer.ts';
 import { call, post, request } from '../support/mcp.ts';
 import { startServer, USUAL_RUNTIME } from '../support/server-process.ts';
-import { openSseSocket, postTo } from '../support/sse-socket.ts';
+import { openSseSocket } from '../support/sse-socket.ts';
 import {
   createTestApp,
   failureOf,
@@ -107,7 +108,7 @@ describe('credentials over plain HTTP', () => {
     await expectRefused(await post(app, message));
     await expectRefused(await post(app, [request('ping', {}, 2), message]));
     const { postUrl } = await openSseSocket(app.url);
-    await expectRefused(await readResponse(await postTo(postUrl, message)));
+    await expectRefused(await readResponse(await postJson(postUrl, message)));
   });
 
   // With fewer entries than proxies, the inner one passes on what the outer one said.

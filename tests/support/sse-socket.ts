@@ -45,12 +45,9 @@ export async function openSseSocket(url: string, headers: Readonly<Record<string
   };
 }
 
-export const postTo = (url: string, message: unknown, headers: Readonly<Record<string, string>> = {}) =>
-  postJson(url, message, headers);
-
 /** Asks for large responses, which nobody reads, until the stream is gone. */
 export async function postUntilCutOff({ postUrl }: SseSocket): Promise<void> {
-  for (let posts = 0; (await postTo(postUrl, request('tools/list'))).status === 202; posts += 1) {
+  for (let posts = 0; (await postJson(postUrl, request('tools/list'))).status === 202; posts += 1) {
     if (posts > 10_000) throw new Error('never cut off');
   }
 }

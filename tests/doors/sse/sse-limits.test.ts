@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok } from '../../../src/start/package/index.ts';
+import { postJson } from '../../support/client.ts';
 import { openHttpSocket, postText } from '../../support/http-socket.ts';
 import { call, openSse, request } from '../../support/mcp.ts';
 import {
@@ -10,7 +11,6 @@ import {
   cameFrom,
   manyStreams,
   openSseSocket,
-  postTo,
   postUntilCutOff,
   type SseSocket,
   sessionsOf,
@@ -33,12 +33,12 @@ type Kind = 'nobody’s' | 'somebody’s';
 async function openAs(app: TestApp, kind: Kind, address: string): Promise<SseSocket> {
   const user = kind === 'somebody’s' ? await bearer(app, 'alice') : {};
   const stream = await openSseSocket(app.url, { ...cameFrom(address), ...user });
-  await postTo(stream.postUrl, initialize, user);
+  await postJson(stream.postUrl, initialize, user);
   return stream;
 }
 
 async function isOpen(app: TestApp, { postUrl }: SseSocket): Promise<boolean> {
-  return (await postTo(postUrl, initialized, await bearer(app, 'alice'))).status === 202;
+  return (await postJson(postUrl, initialized, await bearer(app, 'alice'))).status === 202;
 }
 
 const OPENED: readonly Kind[] = ['somebody’s', 'nobody’s', 'somebody’s', 'nobody’s', 'nobody’s'];
@@ -111,15 +111,15 @@ describe('the number of streams', () => {
     const addressOf = (index: number) => cameFrom(`192.0.2.${index % 10}`);
     for (let index = 0; index < PER_OWNER_MAX; index += 1) {
       const stream = await openSseSocket(app.url, { ...addressOf(index), ...alice });
-      await postTo(stream.postUrl, initialize, alice);
+      await postJson(stream.postUrl, initialize, alice);
     }
     const refused = await fetch(`${app.url}/sse`, { headers: { ...addressOf(0), ...alice } });
     expect(refused.status).toBe(503);
     const nobodys = await openSseSocket(app.url, addressOf(0));
-    expect((await postTo(nobodys.postUrl, initialize, alice)).status).toBe(503);
-    expect((await postTo(nobodys.postUrl, initialize)).status).toBe(202);
+    expect((await postJson(nobodys.postUrl, initialize, alice)).status).toBe(503);
+    expect((await postJson(nobodys.postUrl, initialize)).status).toBe(202);
     const bob = await openSseSocket(app.url, { ...addressOf(0), ...(await bearer(app, 'bob')) });
-    expect((await postTo(bob.postUrl, initialize, await bearer(app, 'bob'))).status).toBe(202);
+    expect((await postJson(bob.postUrl, initialize, await bearer(app, 'bob'))).status).toBe(202);
   }, 180_000);
 
   test('an anonymous client that opens all it can takes only its share, and nobody’s place', async () => {

@@ -4,9 +4,10 @@ import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool } from '../../../src/start/package/index.ts';
 import { createAuthorizationServer } from '../../support/authorization-server.ts';
+import { postJson } from '../../support/client.ts';
 import { testClock } from '../../support/clock.ts';
 import { ACCEPT, call, openSse, post, request, WITH_WIDGETS } from '../../support/mcp.ts';
-import { postTo, sessionsOf } from '../../support/sse-socket.ts';
+import { sessionsOf } from '../../support/sse-socket.ts';
 import { bearer, createTestApp, NO_CONNECTION, readResponse, sharedApp, type TestApp } from '../../support/test-app.ts';
 import { anyone, facts, steeredTool } from '../../support/tools.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -83,7 +84,7 @@ describe('POST /messages', () => {
     ['an unknown one', '/messages?sessionId=00000000-0000-4000-8000-000000000000', 404, NO_SESSION],
     ['one that is no id', '/messages?sessionId=__proto__', 404, NO_SESSION],
   ])('%s', async (_what, path, status, problem) => {
-    const response = await readResponse(await postTo(app.url + path, request('ping')));
+    const response = await readResponse(await postJson(app.url + path, request('ping')));
     expect(response).toMatchObject({ status, body: problem });
     expect(JSON.stringify(response.body)).not.toContain('tool');
   });

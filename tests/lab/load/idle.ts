@@ -1,12 +1,12 @@
 // Many connections and event streams that are only open, while a few clients are busy.
 
 import { join } from 'node:path';
-import { callOver, userOn } from '../../support/client.ts';
+import { callOver, postJson, userOn } from '../../support/client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { type HttpSocket, isWhole, openHttpSocket } from '../../support/http-socket.ts';
 import { request } from '../../support/mcp.ts';
 import { openFiles } from '../../support/open-files.ts';
-import { BEHIND_PROXY, manyStreams, postTo, sessionsOf } from '../../support/sse-socket.ts';
+import { BEHIND_PROXY, manyStreams, sessionsOf } from '../../support/sse-socket.ts';
 import { msOf } from '../bench/measure.ts';
 import { startOurs } from '../bench/ours.ts';
 import { createLatencies, type Latencies } from '../soak/latencies.ts';
@@ -50,7 +50,7 @@ export async function idleLoad(options: { connections: number; streams: number; 
   for (let from = 0; from < streams.length; from += AT_A_TIME)
     await Promise.all(
       streams.slice(from, from + AT_A_TIME).map(async (stream) => {
-        await postTo(stream.postUrl, request('ping'));
+        await postJson(stream.postUrl, request('ping'));
         await stream.contains('"result":{}');
       }),
     );

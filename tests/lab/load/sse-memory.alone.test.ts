@@ -2,8 +2,9 @@
 
 import { heapStats } from 'bun:jsc';
 import { expect, test } from 'bun:test';
+import { postJson } from '../../support/client.ts';
 import { request } from '../../support/mcp.ts';
-import { BEHIND_PROXY, manyStreams, postTo, sessionsOf } from '../../support/sse-socket.ts';
+import { BEHIND_PROXY, manyStreams, sessionsOf } from '../../support/sse-socket.ts';
 import { createTestApp } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
@@ -20,7 +21,7 @@ function measure() {
 /** Opens streams, uses each, and leaves half of them rudely; returns when the server has noticed. */
 async function streamRound(url: string): Promise<void> {
   const open = await manyStreams(url, STREAMS, async ({ postUrl, contains }) => {
-    await postTo(postUrl, request('ping'));
+    await postJson(postUrl, request('ping'));
     await contains('"result":{}');
   });
   expect(await sessionsOf(url)).toBe(STREAMS);

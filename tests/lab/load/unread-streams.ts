@@ -2,14 +2,14 @@
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { userHeaders, userOn } from '../../support/client.ts';
+import { postJson, userHeaders, userOn } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { type DeafClient, deafClient } from '../../support/deaf-client.ts';
 import { diskFolder } from '../../support/folder.ts';
 import { postText } from '../../support/http-socket.ts';
 import { call, type HeaderMap, request } from '../../support/mcp.ts';
 import { type Runtime, residentMbOf, type ServerProcess, startServer } from '../../support/server-process.ts';
-import { BEHIND_PROXY, cameFrom, postTo } from '../../support/sse-socket.ts';
+import { BEHIND_PROXY, cameFrom } from '../../support/sse-socket.ts';
 import { createTestApp, TEST_SECRET } from '../../support/test-app.ts';
 import { median, msOf } from '../bench/measure.ts';
 
@@ -54,12 +54,12 @@ const messagesFrom = (count: number, message: object) => Array.from({ length: co
 const USES: Readonly<Record<string, (url: string, index: number, user: HeaderMap) => Promise<DeafClient>>> = {
   async 'of /sse, used without a credential'(url, index) {
     const { client, postUrl } = openDeaf(url, index, {});
-    for (const message of messagesFrom(20, request('resources/read', { uri: PAGE }))) await postTo(postUrl, message);
+    for (const message of messagesFrom(20, request('resources/read', { uri: PAGE }))) await postJson(postUrl, message);
     return client;
   },
   async 'of /sse, with a list of keys'(url, index, user) {
     const { client, postUrl } = openDeaf(url, index, user);
-    await postTo(postUrl, call('list_api_keys'), user);
+    await postJson(postUrl, call('list_api_keys'), user);
     return client;
   },
   async 'of progress on /mcp, with a large result'(url) {
@@ -195,8 +195,8 @@ export async function unreadLists(
   using deaf = client;
   const report = await watch(server, async () => {
     const messages = messagesFrom(posts, call('list_api_keys'));
-    await Promise.all(messages.map((message) => postTo(postUrl, message, user)));
+    await Promise.all(messages.map((message) => postJson(postUrl, message, user)));
   });
-  await postTo(postUrl, request('ping', undefined, 'last'), user);
+  await postJson(postUrl, request('ping', undefined, 'last'), user);
   return { ...report, read: readUntil(deaf, /"id":"last"/) };
 }
