@@ -402,7 +402,7 @@ test.each<[string, () => Record<string, string>, number, RegExp]>([
     3,
     /^note +server +not reached at http:\/\/127\.0\.0\.1:1: .*\nnote +server +not found; if it /m,
   ],
-  ['what a start warns of', () => ({ MCP_AUTH: 'eager' }), 3, /^note +configuration +MCP_AUTH: /m],
+  ['what a start warns of', () => ({ MCP_AUTH: 'eager', PORT: '1' }), 3, /^note +configuration +MCP_AUTH: /m],
 ])('doctor says: %s', async (_, settings, code, said) => {
   expect(await keysCommand({ ...env, ...settings() }, ['doctor'])).toMatchObject({
     code,
