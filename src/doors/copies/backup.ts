@@ -6,6 +6,7 @@ import { isOutage } from '../../ground/result.ts';
 import {
   type Database,
   type DatabaseConfig,
+  firstOf,
   type Row,
   type Statement,
   UnusableDatabase,
@@ -73,7 +74,9 @@ async function leaveOut(file: string): Promise<void> {
 const isTable = ({ type }: Row): boolean => type === 'table';
 const sqlOf = ({ sql }: Row): Statement => ({ sql: String(sql) });
 
-const SCHEMA = `SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND ${MAY_BE_OURS}`;
+/** Selects the schema, with the newest migration that has made it. */
+const SCHEMA = `SELECT type, name, sql, (SELECT max(version) FROM schema_migrations) AS version
+FROM sqlite_master WHERE sql IS NOT NULL AND ${MAY_BE_OURS}`;
 const SEQUENCES = 'SELECT name, seq FROM sqlite_sequence';
 
 /** Deletes counts of keys that were deleted during the copy. */
@@ -83,7 +86,8 @@ const DELETE_ORPHANS = ['key_counts', 'key_months'].map((table) => ({
 
 /**
  * Copies page by page, because the primary would abort a transaction that takes seconds. Copies again what the feed
- * reports as changed meanwhile, so that all keys are as they were at its end.
+ * reports as changed meanwhile, so that all keys are as they were at its end. If a newer version migrates the database
+ * meanwhile, the copy has the schema of before.
  */
 async function copyRemote(primary: Database, file: string): Promise<void> {
   const copy = embeddedDatabase(file);
@@ -100,7 +104,8 @@ async function copyRemote(primary: Database, file: string): Promise<void> {
     let { newestSeq: seq } = await changesAfter(0);
     await put(tablesSql.map(sqlOf));
     for (const table of names) {
-      for await (const rows of pagesOf(from, table, PAGE_ROWS)) await put(putRows('REPLACE', table, rows));
+      for await (const rows of pagesOf(from, table, PAGE_ROWS, { columnsFrom: copy.read }))
+        await put(putRows('REPLACE', table, rows));
     }
     for (let isBehind = true; isBehind; ) {
       const { changes } = await changesAfter(seq);
@@ -117,6 +122,7 @@ async function copyRemote(primary: Database, file: string): Promise<void> {
     const sequences = await from({ sql: SEQUENCES });
     await copy.writeAll([
       ...DELETE_ORPHANS,
+      { sql: 'DELETE FROM schema_migrations WHERE version > ?', args: [firstOf(schema).version ?? null] },
       { sql: 'DELETE FROM sqlite_sequence' },
       ...putRows('REPLACE', 'sqlite_sequence', sequences),
       ...schema.filter((one) => !isTable(one)).map(sqlOf),

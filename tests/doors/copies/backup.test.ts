@@ -11,12 +11,14 @@ import { compare } from '../../../src/doors/copies/compare.ts';
 import { DatabaseInUse, hasKeys, restoreFile, restoreRemote } from '../../../src/doors/copies/restore.ts';
 import type { Database } from '../../../src/store/database.ts';
 import { openStore } from '../../../src/store/open.ts';
+import { migrate } from '../../../src/store/schema.ts';
 import { backupOf, OPTIONS } from '../../support/backups.ts';
 import { callOver } from '../../support/client.ts';
 import { type Client, openDatabase, type Row } from '../../support/database-client.ts';
 import { everything } from '../../support/everything.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { keysCommand, keysProcess, startKeys } from '../../support/keys-command.ts';
+import { NEXT_MIGRATIONS } from '../../support/next-version.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { startServer } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
@@ -31,7 +33,7 @@ async function remoteDatabase(started: AsyncDisposableStack) {
   const client = openDatabase(url);
   started.defer(store.close);
   started.defer(client.close);
-  return { store, client };
+  return { store, client, url };
 }
 
 test('of more secrets than are read at once each that has ended is counted, and the first are named', async () => {
@@ -108,6 +110,24 @@ test('what changes while a remote database is copied is in the backup', async ()
   expect(statSync(file).mode & 0o777).toBe(0o600);
   await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET, DATABASE_URL: `file:${file}` } });
   expect((await callOver(server.url, 'get_data', {}, { 'x-api-key': kept.key })).status).toBe(200);
+});
+
+test('a remote database that a newer version migrates while it is copied is in the backup as this version knows it', async () => {
+  await using started = new AsyncDisposableStack();
+  const { store, client, url } = await remoteDatabase(started);
+  await client.execute(
+    "INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms) VALUES ('k', 'u', 'n', 'h', '[]', 1, 1)",
+  );
+  const proxy = started.use(await startProxy(url));
+  const schema = proxy.delayResponseTo('FROM sqlite_master WHERE sql');
+  const file = join(temporaryFolder(), 'backup.db');
+  const done = backUp({ mode: 'remote', url: proxy.url, authToken: null, replicaFile: null }, file);
+  await schema.made;
+  await migrate(store.db, NEXT_MIGRATIONS);
+  schema.release();
+  await done;
+  const keys = await withBackup(file, temporaryFolder(), async ({ keys }) => keys);
+  expect(keys).toBe(1);
 });
 
 test('of a damaged database there is no backup, and one line says what to do', async () => {
