@@ -4,11 +4,6 @@ declare module '*.sql' {
   export default text;
 }
 
-declare module '*.txt' {
-  const text: string;
-  export default text;
-}
-
 declare module '*.css' {
   const text: string;
   export default text;
