@@ -137,7 +137,7 @@ export function createCore(base: Base, openRules?: (parts: Base & RuleParts) => 
     keys: { ...domain.keys, planOf: createPlanOf({ ...base, usage }) },
     originOf,
     audience,
-    /** Reads the secret that all processes on the database share for a use. */
+    /** Returns how to sign for a use: with a secret that all processes on the database share. */
     signing,
     verifyKey,
     guards: createGuards({

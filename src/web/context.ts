@@ -85,7 +85,7 @@ export class RequestContext {
   clientInfo: unknown = undefined;
   /** 0 until the body is read. */
   bodyBytes = 0;
-  /** The id in the log, and in every problem that callers see. It is unique unless a trusted proxy gave it. */
+  /** The id in the log, and in problem+json. It is unique unless a trusted proxy gave it. */
   readonly requestId: string;
   /** True if a trusted proxy gave the id. The response then repeats it. */
   readonly idIsGiven: boolean;
@@ -144,7 +144,7 @@ export class RequestContext {
     return this.headers.get('host') ?? URL.parse(this.request.url)?.host ?? null;
   }
 
-  /** Returns false on plain HTTP in production. The router refuses credentials in headers, routes those in bodies. */
+  /** Returns false on plain HTTP in production: most routes then refuse requests with credentials (web/router.ts). */
   get acceptsCredentials(): boolean {
     return this.secure || !this.#server.production;
   }

@@ -116,8 +116,8 @@ export function createDispatch(options: DispatchOptions): Dispatch {
 }
 
 /**
- * Returns whether the client reset its connection before its request was handled. That is not done, as if it had come too
- * late: the trail could not say who did it.
+ * Returns whether the client reset its connection before its request was handled. Such a request is dropped unhandled:
+ * the trail could not say from which address it came.
  */
 async function hasLeft({ signal }: Request): Promise<boolean> {
   for (let turns = 0; turns < LEAVING_TURNS_MAX && !signal.aborted; turns += 1) await nextTurn();

@@ -42,7 +42,7 @@ export interface RouteRules {
   readonly path: string;
   /** The type of the body of `post`; by default JSON. */
   readonly takes?: BodyKind;
-  /** Every body contains a credential, so production refuses POST over plain HTTP. */
+  /** Every body contains a credential, so production refuses all requests over plain HTTP but preflights. */
   readonly takesSecrets?: boolean;
   /** Any web page may read the response: it is the same for everyone. */
   readonly openToAnyOrigin?: boolean;

@@ -37,7 +37,7 @@ const OWN_BYTES = 16 * 1024;
 /** The same for small events, which get more: one may be the error that replaces an event without room. */
 const OWN_BYTES_FOR_SMALL = OWN_BYTES + 8 * 1024;
 const SMALL_BYTES_MAX = 1024;
-/** The most unread bytes above which progress is dropped. */
+/** While as many bytes are unread, progress is dropped. */
 const OFFERED_BYTES_MAX = 64 * 1024;
 
 const QUIET_MS_MAX = 15_000; // far below the 60 s after which proxies usually hang up
