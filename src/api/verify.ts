@@ -1,5 +1,5 @@
 // /verify: tells a proxy whether a request's key is good before it forwards the request (forward_auth, auth_request,
-// ext_authz). Guarded like a tool; the response is status and headers only.
+// ext_authz). Guarded like a tool; a success is a status and headers only.
 
 import type { KeyAuth } from '../calls/api-key.ts';
 import { type Call, callOf } from '../calls/call.ts';

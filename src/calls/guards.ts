@@ -68,7 +68,7 @@ export interface GuardsOptions {
   readonly admit: (holder: Holder, units: number) => Result<RateLimitStates, Problem>;
   readonly clock: Clock;
   readonly log: Log;
-  /** Whether refusals tell agents how to get a key instead of a user token, and whether on a page. */
+  /** Whether refusals tell agents that the tool needs a user token, and whether with the page where keys are managed. */
   readonly helpsSignIn?: 'with_page' | 'without_page' | undefined;
   /** Wraps each guard, to count its refusals. */
   readonly observe?: (<In, Add extends object>(guard: Guard<In, Add>) => Guard<In, Add>) | undefined;

@@ -34,7 +34,7 @@ export type Run = (operation: Operation, input: unknown, call: Call, canceller?:
  * out of time, even if the response was sent before (202, or an event stream).
  */
 export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; recheck: Recheck }) {
-  let lastCalled: string | undefined; // the tool or prompt that ran last
+  let lastCalled: string | undefined; // the tool or prompt that was called last
 
   function logRefusal(problem: Problem, { kind, name }: Operation, call: Call): void {
     const { requestId, traceId } = call.caller;
@@ -63,7 +63,7 @@ export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; rec
     return err(problem);
   }
 
-  /** Logs a refusal, and checks that the credential is still good. Every result passes here, once. */
+  /** Logs a refusal, and checks that the credential is still good. Every call that throws nothing ends here. */
   function finish(result: ToolResult, running: Running): Awaitable<ToolResult> {
     const { operation, call } = running;
     if (!result.ok) logRefusal(result.error, operation, call);

@@ -29,7 +29,7 @@ const DEPTH_MAX = 1000;
 
 type Parse<S extends Schema> = (input: unknown) => Result<v.InferOutput<S>, InvalidInput>;
 
-/** Creates a parser. Its issues never quote the input: even an unknown field's name could be a misplaced key. */
+/** Creates a parser. Its issues don't name unknown fields, and keys in them are redacted: a name could be a misplaced key. */
 export function parserOf<S extends Schema>(schema: S): Parse<S> {
   return (input) => {
     const parsed = v.safeParse(schema, input, FIRST_ISSUE);

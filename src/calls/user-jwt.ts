@@ -31,7 +31,7 @@ export interface UserAuth {
 
 export type VerifyUserJwt = (token: string) => Awaitable<Result<UserIdentity, Problem>>;
 
-/** Creates the guard for user tokens. With `helps`, refusals tell agents how to get a key instead. */
+/** Creates the guard for user tokens. With `helps`, refusals say that the tool needs one, and where keys are managed. */
 export function userJwtGuard(
   verify: VerifyUserJwt,
   checkBlock: CheckBlock,

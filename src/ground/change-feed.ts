@@ -51,7 +51,7 @@ const OWNER = 'owner:';
 /** Returns the name of a change of an owner's keys. */
 export const ownerChange = (owner: string): string => OWNER + owner;
 
-/** Returns the secrets' hashes and the owners that changes name. */
+/** Returns the hashes that changes name, of secrets and rules, and the owners. */
 export function changesOf(changed: readonly string[]) {
   const keyHashes: string[] = [];
   const owners: string[] = [];

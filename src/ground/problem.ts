@@ -4,7 +4,7 @@
 import type { RateLimitStates } from './rate-limit.ts';
 import { rfc3339 } from './runtime.ts';
 
-/** `path` is dotted (`scopes.2`), empty for the input itself. Neither field quotes the input. */
+/** `path` is dotted (`scopes.2`), empty for the input itself. Keys in both are redacted. */
 export interface InputIssue {
   readonly path: string;
   readonly message: string;
@@ -38,8 +38,8 @@ export type TokenRefusal =
 
 /**
  * An expected failure. Callers see `code` and may rely on it; the other fields are evidence, and `reason` is only for
- * the log. `sent`: the kind of credential sent instead, judged by its form. `wanted`: the one required in place of a
- * user token. `help`: added to the sentence, for agents. `byClient`: the client cancelled the call.
+ * the log. `sent`: the kind of credential sent instead, judged by its form or by a rule. `wanted`: the one required in
+ * place of a user token. `help`: what agents read after the sentence. `byClient`: the client cancelled the call.
  */
 export type Problem =
   | { readonly code: 'invalid_json'; readonly notObject?: true; readonly isNotUtf8?: true }
@@ -155,7 +155,7 @@ export const RETRY_UNAVAILABLE_S = 1;
 
 /** A problem on the wire: `status` and `detail` on all transports, and its names in protocols that have one. */
 interface ProblemRow extends ProblemText {
-  /** The JSON-RPC error (mcp/message.ts). Without one it is a result with `isError`, which an agent reads. */
+  /** The JSON-RPC error (mcp/message.ts). Without one a tool call's reply is a result with `isError`, which an agent reads. */
   readonly rpc?: 'parse' | 'invalidParams' | 'internal';
   /** The OAuth error (RFC 6749 §4.1.2.1 and §5.2, RFC 6750 §3.1). Without one our code is used. */
   readonly oauth?: string;

@@ -3,7 +3,7 @@
 import { memoize } from './cache.ts';
 import { formatDuration, parseDuration } from './runtime.ts';
 
-/** What a limit allows. Equal limits share one object, so that few exist and the object identifies the limit. */
+/** What a limit allows. Equal limits of keys and owners are one object (`limitOf`), so that few exist. */
 export interface RateLimit {
   readonly requests: number;
   readonly windowS: number;
@@ -43,7 +43,7 @@ export function withLimits(before: RateLimitStates, added: RateLimitStates): Rat
   return [...others, ...added].sort((a, b) => placeOf(a) - placeOf(b));
 }
 
-/** A number of calls per UTC day or month. */
+/** A number of units per UTC day or month. */
 export interface Quota {
   readonly requests: number;
   readonly period: 'day' | 'month';

@@ -53,7 +53,7 @@ export interface Reply {
   readonly challenge?: { readonly problem: Problem; readonly header: string } | undefined;
 }
 
-/** Handles a request, synchronously if it needs no call. */
+/** Handles a request, synchronously if nothing has to be awaited. */
 export type Mcp = (request: RequestMessage, peer: Peer) => Awaitable<Reply>;
 
 export interface McpOptions {

@@ -138,7 +138,7 @@ export function createTokenBuckets({ perS, burst }: Rate, clock: Clock) {
     },
     /** Returns what `take` would return, but takes nothing. */
     waitS: (who: string): number => waitIn(bucketOf(who)),
-    /** Returns tokens to the bucket that were not needed. */
+    /** Puts tokens that were not needed back into the bucket. */
     give(who: string, count: number): void {
       const bucket = bucketOf(who);
       bucket.tokens = Math.min(burst, bucket.tokens + count);
