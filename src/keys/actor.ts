@@ -41,7 +41,7 @@ export interface Caller extends RequestIds {
 
 export interface Origin {
   readonly how: 'tool' | 'page' | 'possession' | 'use' | 'command' | 'import' | 'oauth' | 'device' | 'exchange';
-  /** The `sub` of a user token; for `oauth`, the host that got the key. */
+  /** The `sub` of a user token; for `oauth`, the host that got the key; for a command, who ran it. */
   readonly actor: string | null;
   readonly requestId: string | null;
   readonly address: string | null;
@@ -127,7 +127,7 @@ export function createBudget(what: string, rates: readonly Rate[], clock: Clock,
       log.warnThrottled('Rate limit exceeded', `${what} ${who}`, fields);
       return err({ code: 'rate_limited', retryAfterS: Math.ceil(seconds) });
     },
-    /** Returns what was taken and not needed. */
+    /** Gives back what was taken and not needed. */
     give(who: string): void {
       for (const budget of budgets) budget.give(who, 1);
     },

@@ -99,7 +99,7 @@ export function createChanges(options: ChangesOptions) {
     /** Revokes a key like `revoke`, and removes its record. */
     delete: (actor: Actor, keyId: string) => end('API key deleted', 'remove', actor, keyId),
 
-    /** Changes the given fields that are not empty, within what the actor may grant. No tool offers it. */
+    /** Changes the given fields that are not empty, within what the actor may grant. None of our tools calls it. */
     async update(
       actor: Actor,
       keyId: string,

@@ -92,7 +92,10 @@ export class KnownKeys {
     return this.#readCount + this.#options.unknownKeys.reads;
   }
 
-  /** Returns the cached key, which may have expired meanwhile; undefined: it has to be read. `nowMs`: monotonic. */
+  /**
+   * Returns the cached key, which may have expired meanwhile; null: there is none; undefined: it has to be read.
+   * `nowMs`: monotonic.
+   */
   recall(keyHash: string, nowMs: number): KnownKey | null | undefined {
     const known = this.#usable.get(keyHash);
     if (known === undefined) return this.#recallRefused(keyHash, nowMs);

@@ -45,7 +45,7 @@ export interface OwnPage {
   readonly hasMore: boolean;
 }
 
-/** Begins a page; then returns of each key whether it fits on it, too. */
+/** Begins a page. Resolves with a function that returns whether the next key fits on the page, too. */
 export type BeginPage = () => Promise<(key: PlacedOwnKey) => boolean>;
 
 /** What lists need beside the records. */

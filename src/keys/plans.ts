@@ -28,7 +28,7 @@ export interface PlanStore {
   findOwner(owner: string, options?: FindOwner): Promise<StoredOwner | null>;
 }
 
-/** Owners do not see how many keys they have; whether few or many, decides how their uses are read. */
+/** Owners don't see the number of keys: it only decides how their uses are read, as of few keys or of many. */
 const COUNTED_KEYS = 500;
 
 /** An owner with the settings in force. */
@@ -85,7 +85,7 @@ export interface PlansOptions extends ShownPlans {
 
 export type PlanOf = ReturnType<typeof createPlanOf>;
 
-/** Returns the reader of an owner's plan for the owner; null: nothing is set, neither for this owner nor for all. */
+/** Creates the reader of a plan for its owner. It resolves with null if no limit is set, neither for this owner nor for all. */
 export function createPlanOf(options: PlansOptions) {
   const { rateLimit, quota, keysMax } = options.config.ownerDefaults;
   const areAll = rateLimit !== null || quota !== null || keysMax !== KEYS_MAX_DEFAULT;

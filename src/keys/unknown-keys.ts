@@ -1,7 +1,7 @@
 // Reads keys and codes that aren't cached, so that a flood of guesses costs little and delays nobody else. Each source,
 // usually an address, has a data loader: one statement at a time, for all look-ups that arrived meanwhile. Keys pay from
 // the source's token bucket, and good ones are refunded. Look-ups beyond the budget have a limited number of places, and
-// a pause follows their statement. Callers wait for that, so a flood slows itself down. Those without a place are refused.
+// their source's next statement waits (PAUSE_MS), so a flood slows itself down. Those without a place are refused.
 
 import { networkOf } from '../ground/ip.ts';
 import type { TokenBuckets } from '../ground/limits/rates.ts';

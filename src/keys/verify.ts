@@ -164,7 +164,8 @@ export function createVerifier(options: VerifierOptions) {
   return {
     /**
      * Decides on a presented key, and notes its use. While the feed is current, a cached key costs no read and no write,
-     * except that the first use of a next secret is durably written first. Asks for the caller's address only on a read.
+     * except that the first use of a next secret is durably written first. Asks for the caller's address only then, and on
+     * a read.
      */
     verify: (token: string, caller: Caller) => decide(token, caller, 'use'),
     /** Revalidates a key whose use was already noted, or the rule of a token: a token that ends meanwhile was good. */
@@ -175,8 +176,8 @@ export function createVerifier(options: VerifierOptions) {
     /** Inspects a key: decides like `verifyPasted`, but notes no use. */
     inspect: (token: string, caller: Caller) => decide(token, caller, 'inspect'),
     /**
-     * Returns the cached key by the hash of one of its secrets: null if it is refused; undefined if it has to be read, or
-     * if only this secret was rotated away.
+     * Returns the cached key by the hash of one of its secrets: null if it is refused; undefined if it has to be read, or if
+     * only this secret was rotated away; and for what is no key, or has a parent.
      */
     recall(keyHash: string): KnownKey | null | undefined {
       const key = feed.current() ? known.recall(keyHash, clock.monotonicMs()) : undefined;

@@ -35,7 +35,10 @@ export interface KeyEvent {
   readonly kind: (typeof EVENT_KINDS)[number];
   /** `sql`: in a database shell, or by a server version without events. */
   readonly how: Origin['how'] | 'sql';
-  /** The `sub` of a user token; for `connected`, the host that got the key; for `delegated`, the child's id. */
+  /**
+   * The `sub` of a user token, or who ran the command; for `connected`, the host that got the key; for `delegated`, the
+   * child's id.
+   */
   readonly actor: string | null;
   readonly requestId: string | null;
   readonly address: string | null;
@@ -91,7 +94,6 @@ export interface EventQuery {
 /** The order of numbers: oldest or newest first. */
 type Order = 'ASC' | 'DESC';
 
-/** Returns a query's statement. Each given condition is served by an index, or bounds what is read. */
 function statementOf(query: EventQuery, order: Order): Statement {
   const conditions = [
     ['seq > ?', query.afterSeq ?? 0],

@@ -38,7 +38,7 @@ export interface CheckedToken {
 /** Creates the check of a token, which throws an IssuerOutage. */
 export function createTokenCheck({ keys: verificationKeys, issuer, audiences, claims, clock }: TokenCheckOptions) {
   return async (token: string): Promise<Result<CheckedToken, Problem>> => {
-    // What no key could verify, and no user's token, must cause no fetch.
+    // First what needs no key set: a token that no key could verify, or that is no user's, must cause no fetch.
     const fault = unverifiedFault(token, verificationKeys.algorithms);
     if (fault !== null) return err({ code: 'invalid_token', reason: fault });
     const options: JWTVerifyOptions = {

@@ -174,7 +174,7 @@ export function createIssuerCache<T>(load: () => Promise<T>, options: IssuerCach
     return fetching.run();
   }
 
-  /** Returns the cached value; null if it is missing, or stale and a fetch has yet to fail. */
+  /** Returns the cached value: a stale one only after a failed fetch, and while it lasts. Null: there is none. */
   function current(): T | null {
     const fresh = keptWithin(ttlMs);
     if (fresh !== null || failed === undefined) return fresh;

@@ -12,7 +12,7 @@ import { IssuerOutage, type JwtKeys, type VerificationKeys } from './verificatio
 /** Public-key signatures only: with HS256 here, a public key could serve as a shared secret (RFC 8725 §2.1). */
 export const ASYMMETRIC = 'RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519'.split(' ');
 
-/** A key that the issuer removes is accepted for at most this long. */
+/** A key that the issuer removes is accepted for at most this long; while no set can be fetched, for `lastsMs`. */
 const JWKS_TTL_MS = 5 * 60_000;
 /** The least time between fetches for unknown keys: made-up `kid`s must not put load on the issuer. */
 const COOLDOWN_MS = 10_000;
