@@ -201,7 +201,7 @@ async function* recordsOf(file: string, nowMs: number): AsyncGenerator<Line> {
   }
 }
 
-/** Yields lines with a character per byte, to be decoded one by one. Splits a line that is too long, still too long. */
+/** Yields lines with a character per byte, to be decoded one by one. Parts of a line that is too long are too long, too. */
 async function* linesOf(file: string): AsyncGenerator<string> {
   let left = '';
   for await (const chunk of createReadStream(file, 'latin1') as AsyncIterable<string>) {

@@ -1,5 +1,5 @@
-// What operators do with anybody's keys, through the command `keys` and the admin tools: find, revoke, import and edit
-// keys. Work on many keys runs in batches, so that other statements do not wait for it.
+// What operators do with anybody's keys, through the command `keys` and the admin tools: find, revoke and edit them.
+// Work on many keys runs in batches, so that other statements do not wait for it.
 
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';

@@ -1,4 +1,4 @@
-// An owner's plan: reads it, says it in words, and its form.
+// What operators set for owners and keys: reads it, says it in words, and edits it.
 
 import { html } from '../../pages/widgets/draw.js';
 import { amountWords, isCount, readLimit, readQuota, readUses } from '../../pages/widgets/key-row.js';

@@ -1,4 +1,4 @@
-// Reports what a restore would undo: secrets that were made or have ended since, and owners unblocked since.
+// Reports what a restore would undo: secrets that were made or have ended since, owners unblocked, and rules removed.
 
 import { fingerprintOf } from '../../keys/record.ts';
 import { type Database, firstOf, type Row } from '../../store/database.ts';

@@ -17,7 +17,7 @@ export const page = {
   session: null, // who is signed in; the token is undefined after it was refused
   why: null, // why a sign-in is needed; '': nobody has signed in; null: none is
   list: null, // the list of the person's keys
-  part: null, // the operators' part, once it is loaded (page.js)
+  part: null, // the operators' part, once it is loaded (operators.js)
   made: null, // a new key, while it is shown
   task: null, // what the person decides (task.js)
   typed: null, // what was typed before leaving to sign in
