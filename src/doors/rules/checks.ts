@@ -175,7 +175,7 @@ function checkClaims({ claims }: Rule, payload: JsonObject): Finding {
   };
 }
 
-/** Checks the token against one rule. `audiences`: those of the rule, by default this server's. */
+/** Checks the token against one rule. `audiences`: those that the rule accepts (`audiencesOf` in settings.ts). */
 export const fitOf = (rule: Rule, { payload }: ParsedToken, audiences: readonly string[]): readonly Finding[] =>
   RULE_CHECKS.map((check) => check(rule, payload, audiences));
 

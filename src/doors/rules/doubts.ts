@@ -21,7 +21,7 @@ export const vainRules = (rules: readonly StoredRule[], settings: RuleSettings):
     return reason === null ? [] : [doubt(rule, reason)];
   });
 
-/** Returns all doubts. It asks each issuer for its key set. */
+/** Returns all doubts. It fetches each issuer's key set, unless the operator gave it. */
 export async function doubtsOf(
   rules: readonly StoredRule[],
   settings: RuleSettings,

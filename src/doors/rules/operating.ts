@@ -1,4 +1,4 @@
-// What operators do with rules, loaded by the commands alone.
+// What operators do with rules. Loaded by commands, and by a start that finds rules, to warn of vain ones.
 
 export { addRule } from './adding.ts';
 export { doubtsOf, vainRules } from './doubts.ts';

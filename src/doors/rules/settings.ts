@@ -32,7 +32,7 @@ export function ruleSettings(
     if (users.by === 'key_set') return 'JWT_JWKS_URL takes every token for a user’s: set JWT_ISSUER, too';
     if (users.by !== 'issuer' || users.issuer !== issuer) return null;
     const isUsers = (audience: string) => users.audiences.includes(audience);
-    // Of the default it would be good for spellings that nobody asks for.
+    // By default a rule accepts many spellings of the server's URL: those left to it would be ones that nobody asks for.
     const isVain = named.length > 0 ? named.every(isUsers) : defaultAudiences(resource).some(isUsers);
     return isVain
       ? 'its tokens are users’, since JWT_ISSUER makes them for an audience of users: give --audience another'

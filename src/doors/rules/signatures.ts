@@ -13,7 +13,7 @@ import { ASYMMETRIC } from '../../users/jwks.ts';
 import { type OneKey, verifySigned } from '../../users/signature.ts';
 import type { JwtKeys, VerificationKeys } from '../../users/verification-keys.ts';
 
-/** When so many wait, some of those beyond their budget are refused. */
+/** When so many beyond their budget wait, some of them are refused. */
 const WAITING_MAX = 500;
 
 interface Waiter {

@@ -118,7 +118,7 @@ export function createTokens(options: TokensOptions) {
       const parsed = parseToken(token);
       return parsed !== null && candidatesOf(parsed, (await ruleSets.get()).byIssuer, users) !== null;
     },
-    /** Finds the rule that lets a token in; null: no rule names its issuer, or it is a user's. */
+    /** Finds the rule that lets a token in; null: it is malformed or a user's, or no rule names its issuer. */
     find(token: string, caller: Caller): Awaitable<Result<RuleOfToken | null, Problem>> {
       const tokenHash = sha256(token, 'base64url');
       const known = recall(tokenHash);

@@ -53,8 +53,8 @@ export function changesRoute(
 }
 
 /**
- * Creates the function that resolves with what has changed since a cursor; null, or a StoreOutage, if this process
- * can't become current. An empty cursor begins now.
+ * Creates the function that resolves with what has changed since a cursor. If this process can't become current, it
+ * resolves with null or rejects with a StoreOutage. An empty cursor begins now.
  */
 function createAnswer(feed: Feed, recent: RecentChanges, macs: () => Promise<Macs>) {
   /** Reads what a cursor needs. Resolves with the codes of the database as it is now. */
@@ -102,7 +102,7 @@ interface Fields {
   readonly used: Used;
 }
 
-/** Reads the fields of the form. Each may be there once; an empty one counts as missing. `wait_ms` says nothing. */
+/** Reads the fields of the form. Each may be there once; an empty one counts as missing. `wait_ms` has no effect. */
 function fieldsOf(form: URLSearchParams): Result<Fields, Problem> {
   if (['cursor', 'wait_ms', 'used'].some((name) => form.getAll(name).length > 1)) return err(INVALID);
   const cursor = form.get('cursor') ?? '';

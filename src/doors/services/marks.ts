@@ -26,5 +26,5 @@ export const createMacs = (signing: Signing): (() => Promise<Macs>) =>
     };
   });
 
-/** Returns the mark of a name in the change feed: the hash of a secret, or `owner:` and an owner. */
+/** Returns the mark of a name in the change feed: the hash of a secret or rule, `rules`, or `owner:` and an owner. */
 export const markOf = (macs: Macs, changed: string): string => macs.of('mark', changed);

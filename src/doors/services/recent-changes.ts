@@ -35,13 +35,13 @@ interface ChangesSince {
 /** What is in memory. */
 interface Known extends ChangesSince {
   readonly databaseId: string;
-  /** Whether older changes were already read from the store. */
+  /** Whether no older changes are to be read from the store: they were read, or would be too many. */
   readonly isWhole: boolean;
 }
 
 /**
  * The state of a cursor. `known`: in memory, with the changes since. `older`: not in memory; `readBackTo` reads them.
- * `too_old`: no longer in the store either. `unknown`: ahead of this process, or of a database that was lost; a poll
+ * `too_old`: no longer kept. `unknown`: ahead of this process, or of a database that was lost; a poll
  * decides. `unreadable`: no cursor.
  */
 type CursorState =

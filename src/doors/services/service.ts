@@ -50,7 +50,7 @@ export interface ServicesOptions {
   readonly verifyKey: VerifyKey;
   readonly guards: Guards;
   readonly recheck: Recheck;
-  /** Returns the secret of marks and cursors, and whose database it is. */
+  /** Returns how to read the secret of marks and cursors, and the id of its database. */
   readonly signing: (use: 'client_id') => Signing;
   /** The feed's clock, which also counts while the machine sleeps. */
   readonly ageClock: Clock;

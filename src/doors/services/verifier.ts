@@ -1,6 +1,6 @@
 // `mcp-key-server/verifier`: verifies keys from memory in a service on Bun, Deno or Node 20. One file without
-// dependencies, which may be copied instead of installed. It follows the protocol of src/api/README.md: asks once per
-// key, listens for changes, and later reports the calls that it admitted.
+// dependencies, which may be copied instead of installed. It follows the protocol of src/api/README.md: asks about a key,
+// remembers the answer, listens for changes, and later reports the calls that it admitted.
 
 import crypto from 'node:crypto';
 import { setTimeout as setTimer } from 'node:timers';

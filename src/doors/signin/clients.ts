@@ -17,8 +17,9 @@ import type { RequestContext } from '../../web/context.ts';
 import { json } from '../../web/headers.ts';
 import type { ClientDocuments } from './client-documents.ts';
 
-/** What is known of a client. Nobody else can choose its redirect URIs. */
+/** What is known of a client. */
 export interface Client {
+  /** Those of its registration or document; of a client that isn't listed, the one that the request has. */
   readonly redirectUris: readonly string[];
   /** What a registered client calls itself, which proves nothing; null if it has no name. */
   readonly name: string | null;

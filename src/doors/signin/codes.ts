@@ -80,7 +80,7 @@ export function createCodes({ store, findCode, clock, random, sha256 }: CodesOpt
       return isPut ? ok(code) : err({ code: 'key_limit_reached' });
     },
 
-    /** Resolves with the code's content. Null: it is no code of this database, or expired. */
+    /** Resolves with the code's content. Null: it is no client's code of this database, or expired. */
     async open(code: string, caller: Caller): Promise<Result<Opened | null, Problem>> {
       const found = await findCode(code, caller);
       if (!found.ok) return found;

@@ -42,7 +42,7 @@ export interface SignInOptions {
   readonly readKeyRequest: ReadKeyRequest;
   readonly audience: Audience;
   readonly originOf: OriginOf;
-  /** Returns the secret that signs registrations, and whose database it is. */
+  /** Returns how to read the secret that signs registrations, and the id of its database. */
   readonly signing: (use: 'client_id') => Signing;
   readonly clock: Clock;
   /** A clock that also counts while the machine sleeps. */

@@ -32,7 +32,7 @@ export function createSlidingBuckets({ most, inS }: SlidingRate, clock: Clock) {
     },
     /** Returns what `take` would return, but takes nothing. */
     waitS: (who: string): number => waitIn(outOf(who)),
-    /** Returns the token that was taken last, which was not needed. */
+    /** Gives back the token that was taken last, which was not needed. */
     give: (who: string): void => buckets.set(who, outOf(who).slice(0, -1)),
   };
 }

@@ -111,7 +111,7 @@ export function createCodeStore(db: Database, keysMax: number) {
       return (hash: string) => found.get(hash) ?? null;
     },
 
-    /** Redeems the code, once, with an event. Returns false if it was redeemed, or there is no such key. */
+    /** Redeems the code, once, with an event. Returns false if it was redeemed, or there is no active key of this id. */
     take: ({ hash, attempt, keyId, fingerprint }: Taking, origin: Origin): Promise<boolean> =>
       hasChanged(
         db,

@@ -18,7 +18,7 @@ const WAITING_BYTES_MAX = 2 * 1024 * 1024;
 const RESPONSE_BYTES_MAX = 64 * 1024;
 const RETRIES_MAX = 5;
 const RETRY_MS_MIN = 1000;
-/** The time of a batch with all its retries. */
+/** The time from a batch's first attempt to the end of its last retry. */
 const RETRY_MS_MAX = 60_000;
 const STOP_MS_MAX = 3000;
 const LOG_EVERY_MS = 60_000;

@@ -35,7 +35,7 @@ interface Warning {
 type Name = `OTEL_${string}`;
 
 const TIMEOUT_MS_DEFAULT = 10_000;
-/** Longer than all attempts may take together. */
+/** Longer than all retries may take together. */
 const TIMEOUT_MS_MAX = 600_000;
 const TEXT_CHARS_MAX = 255;
 const LIST_CHARS_MAX = 16_384;
