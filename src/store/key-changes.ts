@@ -76,12 +76,24 @@ const PROMOTE = `UPDATE api_keys SET key_hash = second_hash, second_hash = key_h
 second_ends_at_ms = ?4 + coalesce(overlap_ms, 0), changed_by = ?5
 WHERE id = ?1 AND second_hash = ?2 AND second_is = 'next' AND rotations = ?3 AND active = 1 RETURNING key_hash`;
 
+const EVENT = 'SELECT fingerprint FROM key_events WHERE key_id = ?1 AND request_id = ?2 ORDER BY seq DESC LIMIT 1';
+
 /** Runs a change of one key that returns its `key_hash`. Null: nothing was changed. */
-export async function changeKey(db: Database, statement: Statement): Promise<Changed | null> {
+export async function changeKey(
+  db: Database,
+  keyId: string,
+  { requestId }: Origin,
+  statement: Statement,
+): Promise<Changed | null> {
   const { rows, repeated } = await db.write(statement);
   const [row] = rows;
   if (row !== undefined) return { fingerprint: fingerprintOf(String(row.key_hash)) };
-  return repeated ? { fingerprint: null } : null;
+  if (!repeated) return null;
+  if (requestId === null) return { fingerprint: null };
+  // If an earlier try has changed the key, it has left an event.
+  const { fairnessKey } = statement;
+  const [event] = await db.read({ sql: EVENT, args: [keyId, requestId], fairnessKey });
+  return event === undefined ? null : { fingerprint: event.fingerprint as string | null };
 }
 
 /** Returns whether the write, or an earlier try of it, has changed something; `left` finds what it leaves. */
@@ -93,7 +105,7 @@ export async function hasChanged(db: Database, write: Statement, left: Statement
 export function keyChanges(db: Database): KeyChanges {
   /** Changes a key of an owner. `given`: the arguments from ?4 on. */
   const changeOwn = (sql: string, userId: string, keyId: string, origin: Origin, ...given: readonly Value[]) =>
-    changeKey(db, {
+    changeKey(db, keyId, origin, {
       sql,
       args: [keyId, userId, JSON.stringify(origin), ...given],
       fairnessKey: fairnessKeyOf(userId, origin),
@@ -133,7 +145,7 @@ export function keyChanges(db: Database): KeyChanges {
       ),
 
     promote: ({ id, userId, second, rotations }, usedAtMs, origin) =>
-      changeKey(db, {
+      changeKey(db, id, origin, {
         sql: PROMOTE,
         args: [id, second?.hash ?? null, rotations, usedAtMs, JSON.stringify(origin)],
         fairnessKey: `first use ${userId}`,

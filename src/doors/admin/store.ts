@@ -175,7 +175,7 @@ function createChanges(db: Database) {
       const marks = values.map((_, index) => `?${index + 5}`);
       const was = names.map((name) => compared(name));
       const is = names.map((name, index) => compared(name, marks[index]));
-      return changeKey(db, {
+      return changeKey(db, keyId, origin, {
         sql: `UPDATE api_keys SET (changed_by, ${names}) = (?2, ${marks}) WHERE id = ?1 AND (${was}) IS NOT (${is})
 AND (?3 IS NULL OR (json(scopes), expires_at_ms) IS (?3, ?4)) RETURNING key_hash`,
         args: [

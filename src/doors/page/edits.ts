@@ -88,7 +88,7 @@ const createNarrow = (db: Database) => ({
   narrow(actor: Actor, keyId: string, { name, scopes, expiresAtMs }: OwnEdit, nowMs: number, origin: Origin) {
     const given = [name ?? null, scopes ? scopesJson(scopes) : null, expiresAtMs ?? null];
     const args = [keyId, actor.userId, JSON.stringify(origin), ...given, nowMs];
-    return changeKey(db, { sql: NARROW, args, fairnessKey: personOf(actor) });
+    return changeKey(db, keyId, origin, { sql: NARROW, args, fairnessKey: personOf(actor) });
   },
 });
 

@@ -1,0 +1,57 @@
+// The connection of a write dies at a remote primary, and it is sent again: what changes nothing then was made before, or
+// is no change of this kind at all.
+
+import { expect, setDefaultTimeout, test } from 'bun:test';
+import { childOf } from '../../support/children.ts';
+import { postJson } from '../../support/client.ts';
+import { startProxy } from '../../support/proxy.ts';
+import { storeOn } from '../../support/store-mode.ts';
+import { startPrimary } from '../../support/template.ts';
+import { bearer, createTestApp } from '../../support/test-app.ts';
+
+setDefaultTimeout(60_000);
+
+async function farAway() {
+  const started = new AsyncDisposableStack();
+  const sqld = started.use(await startPrimary());
+  const proxy = started.use(await startProxy(sqld.url));
+  const env = { ...sqld.env, DATABASE_URL: proxy.url };
+  const app = started.use(await createTestApp({ store: storeOn(env) }));
+  return { app, env, proxy, alice: await bearer(app, 'alice'), [Symbol.asyncDispose]: () => started.disposeAsync() };
+}
+
+test.each([
+  ['revoke_api_key', 'SET active = 0'],
+  ['delete_api_key', 'SET deleting = 1'],
+])('%s ends a child whatever response is lost', async (tool, ofKeys) => {
+  await using far = await farAway();
+  const { app, proxy, alice } = far;
+  const { key } = await app.createKey('alice', { scopes: ['read', 'delegate'] });
+  for (const lost of [ofKeys, 'UPDATE children']) {
+    const child = await childOf(app, key);
+    expect((await app.useKey(child.key)).status).toBe(200);
+    const before = proxy.sent(lost);
+    proxy.loseResponseTo(lost);
+    expect((await app.call(tool, { keyId: child.id }, alice)).status).toBe(200);
+    expect(proxy.sent(lost) - before).toBe(2);
+    expect((await app.useKey(child.key)).status).toBe(401);
+  }
+});
+
+test('POST /keys/update refuses what it refuses, and changes what it may, whatever response is lost', async () => {
+  await using far = await farAway();
+  const { app, proxy, alice } = far;
+  const { id: keyId } = await app.createKey('alice', { scopes: ['read', 'write'], expiresInDays: 5 });
+  const update = async (asked: object) => {
+    proxy.loseResponseTo('UPDATE api_keys SET name');
+    const response = await postJson(`${app.url}/keys/update`, { keyId, ...asked }, alice);
+    return [response.status, ((await response.json()) as { code?: string }).code];
+  };
+  expect(await update({ scopes: ['admin'] })).toEqual([400, 'invalid_input']);
+  expect(await update({ expiresInDays: 6 })).toEqual([400, 'invalid_input']);
+  expect(await update({ name: 'another', scopes: ['read'], expiresInDays: 4 })).toEqual([200, undefined]);
+  await app.call('revoke_api_key', { keyId }, alice);
+  expect(await update({ name: 'a third' })).toEqual([409, 'key_not_active']);
+  const updates = (await app.log()).filter(({ event }) => event === 'API key updated');
+  expect(updates.map(({ changed }) => changed)).toEqual([undefined]);
+});
