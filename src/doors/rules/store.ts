@@ -65,12 +65,14 @@ AND ${haveCommonSubject('r.subject', '?5')}
 AND NOT EXISTS (SELECT 1 FROM json_each(r.claims) a JOIN json_each(?7) b
   ON ${claimName('a.value')} = ${claimName('b.value')} AND a.value <> b.value)`;
 
+// Each change of a rule is announced by its hash, so that a late duplicate brings back no rule that was removed.
 const INSERT = `INSERT INTO rules (${COLUMNS}, created_at_ms, changed_by)
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM api_keys k
 WHERE k.id = ?2 AND k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?9)
 AND (SELECT count(*) FROM rules WHERE key_id = ?2) < ${RULE_MAXIMA.ofKey}
 AND (SELECT count(*) FROM rules) < ${RULE_MAXIMA.inAll}
 AND (SELECT count(*) FROM issuers WHERE issuer <> ?4) < ${RULE_MAXIMA.issuers}
+AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?3)
 AND NOT EXISTS (SELECT 1 FROM rules r WHERE ${MEETS}) ON CONFLICT DO NOTHING`;
 
 /** Sets where the key set of rule ?3 comes from; unless ?4 is 1, only if nothing is known of the issuer yet. */

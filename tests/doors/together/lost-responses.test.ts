@@ -4,6 +4,8 @@
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import { childOf } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
+import { createIssuer } from '../../support/issuer.ts';
+import { keysCommand } from '../../support/keys-command.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { storeOn } from '../../support/store-mode.ts';
 import { startPrimary } from '../../support/template.ts';
@@ -54,4 +56,17 @@ test('POST /keys/update refuses what it refuses, and changes what it may, whatev
   expect(await update({ name: 'a third' })).toEqual([409, 'key_not_active']);
   const updates = (await app.log()).filter(({ event }) => event === 'API key updated');
   expect(updates.map(({ changed }) => changed)).toEqual([undefined]);
+});
+
+test('a rule that arrives once more, late, does not come back after it was removed', async () => {
+  await using far = await farAway();
+  await using issuer = await createIssuer();
+  const { app, env, proxy } = far;
+  const { id } = await app.createKey('alice');
+  const letThrough = proxy.holdUp('INSERT INTO rules');
+  const terms = ['--issuer', issuer.url, '--subject', 'job', '--audience', 'here'];
+  const { stdout } = await keysCommand(env, ['rule', 'add', id, ...terms]);
+  expect((await keysCommand(env, ['rule', 'remove', stdout.trim()])).code).toBe(0);
+  await letThrough();
+  expect((await keysCommand(env, ['rule', 'list'])).stdout).toBe('');
 });
