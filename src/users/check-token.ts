@@ -12,7 +12,7 @@ import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { JsonObject } from '../ground/text.ts';
 import { type IdentityClaims, identityOf } from './identity.ts';
-import { type OneKey, verifySigned } from './signature.ts';
+import { verifySigned } from './signature.ts';
 import { whyNoUserToken } from './user-token.ts';
 import type { JwtKeys, VerificationKeys } from './verification-keys.ts';
 
@@ -49,9 +49,12 @@ export function createTokenCheck({ keys: verificationKeys, issuer, audiences, cl
       ...(issuer !== null && { issuer }),
       ...(audiences !== null && { audience: [...audiences] }),
     };
-    const verified = await verifySigned(verificationKeys, token, (key) => payloadOf(token, key, options));
+    const verified = await verifySigned(verificationKeys, token, (getKey) => jwtVerify(token, getKey, options));
     if (!verified.ok) return err(problemOf(verified.error, claims));
-    const { value: payload, keys } = verified.value;
+    const {
+      keys,
+      value: { payload },
+    } = verified.value;
     const user = identityOf(payload, claims);
     if (!user.ok) return user;
     const expiresAtMs = Number(payload.exp) * 1000; // required and checked above
@@ -68,13 +71,6 @@ function unverifiedFault(token: string, algorithms: readonly string[]): string |
   } catch {
     return 'malformed';
   }
-}
-
-async function payloadOf(token: string, key: OneKey, options: JWTVerifyOptions): Promise<JWTPayload> {
-  const { payload } = await (typeof key === 'function'
-    ? jwtVerify(token, key, options)
-    : jwtVerify(token, key, options));
-  return payload;
 }
 
 // Only jose's messages about claims quote nothing of the token. Errors not of jose come from an unusable key.

@@ -10,11 +10,8 @@ import type { JwtKeys, VerificationKeys } from './verification-keys.ts';
 /** The most keys tried for a token without `kid`, each with a signature check. */
 const KEYS_TRIED_MAX = 8;
 
-/** One key, or a function that finds the key for a token's header. */
-export type OneKey = Uint8Array | CryptoKey | JWTVerifyGetKey;
-
-/** Verifies a token by one key. Rejects with jose's error. */
-type VerifyBy<T> = (key: OneKey) => Promise<T>;
+/** Verifies a token by the key that the function finds for its header. Rejects with jose's error. */
+type VerifyBy<T> = (getKey: JWTVerifyGetKey) => Promise<T>;
 
 export interface Signed<T> {
   readonly value: T;
@@ -57,7 +54,7 @@ async function tryEach<T>(
     tries += 1;
     if (tries > KEYS_TRIED_MAX) break;
     try {
-      return ok(await verify(key));
+      return ok(await verify(() => key));
     } catch (error) {
       if (!(error instanceof errors.JWSSignatureVerificationFailed)) return err(error);
     }

@@ -2,6 +2,7 @@
 // addresses, take turns; those within their budget of unknown keys come before those beyond it, which have a limited
 // number of places.
 
+import type { JWTVerifyGetKey } from 'jose';
 import { compactVerify } from 'jose/jws/compact/verify';
 import type { TokenBuckets } from '../../ground/limits/rates.ts';
 import { createReservoir } from '../../ground/limits/reservoir.ts';
@@ -10,7 +11,7 @@ import { ok, type Result } from '../../ground/result.ts';
 import type { Caller } from '../../keys/actor.ts';
 import { sourceOf } from '../../keys/unknown-keys.ts';
 import { ASYMMETRIC } from '../../users/jwks.ts';
-import { type OneKey, verifySigned } from '../../users/signature.ts';
+import { verifySigned } from '../../users/signature.ts';
 import type { JwtKeys, VerificationKeys } from '../../users/verification-keys.ts';
 
 /** When so many beyond their budget wait, some of them are refused. */
@@ -59,8 +60,8 @@ export function createSignatures(budgets: TokenBuckets) {
     async verify(token: string, keys: VerificationKeys, caller: Caller): Promise<Result<JwtKeys, unknown>> {
       const source = sourceOf(caller);
       const isWithinBudget = budgets.take(source) === 0;
-      const signed = await verifySigned(keys, token, (key) =>
-        inTurn(source, isWithinBudget, () => verifyBy(token, key)),
+      const signed = await verifySigned(keys, token, (getKey) =>
+        inTurn(source, isWithinBudget, () => verifyBy(token, getKey)),
       );
       if (!signed.ok) return signed;
       if (isWithinBudget) budgets.give(source, 1);
@@ -81,6 +82,5 @@ export class NoPlace extends Error {
 const OPTIONS = { algorithms: [...ASYMMETRIC] };
 
 /** Verifies a token by one key. Rejects with jose's error. */
-export async function verifyBy(token: string, key: OneKey): Promise<void> {
-  await (typeof key === 'function' ? compactVerify(token, key, OPTIONS) : compactVerify(token, key, OPTIONS));
-}
+export const verifyBy = (token: string, getKey: JWTVerifyGetKey): Promise<unknown> =>
+  compactVerify(token, getKey, OPTIONS);

@@ -140,7 +140,7 @@ async function signatureOf(text: string, rules: readonly StoredRule[], { clock, 
   if (first === undefined) return unknown('no key set', 'No rule names the issuer, so its keys are not known');
   try {
     const keys = createKeySets({ clock, log }).of(first);
-    const signed = await verifySigned(keys, text, (key) => verifyBy(text, key));
+    const signed = await verifySigned(keys, text, (getKey) => verifyBy(text, getKey));
     if (signed.ok) return checked('signature', true, EXPECTED.signature, EXPECTED.signature, '');
     const isUnknown = signed.error instanceof errors.JWKSNoMatchingKey;
     const found = isUnknown ? 'a kid or alg that no key of the set has' : 'a signature by another key';
