@@ -14,7 +14,8 @@ import type { JsonObject } from '../ground/text.ts';
 import { type IdentityClaims, identityOf } from './identity.ts';
 import { verifySigned } from './signature.ts';
 import { whyNoUserToken } from './user-token.ts';
-import type { JwtKeys, VerificationKeys } from './verification-keys.ts';
+import type { Verdict } from './verdicts.ts';
+import type { VerificationKeys } from './verification-keys.ts';
 
 const CLOCK_TOLERANCE_S = 5;
 
@@ -28,16 +29,9 @@ export interface TokenCheckOptions {
   readonly clock: Clock;
 }
 
-export interface CheckedToken {
-  readonly user: UserIdentity;
-  readonly keys: JwtKeys;
-  /** The token's `exp`, by the wall clock. */
-  readonly expiresAtMs: number;
-}
-
 /** Creates the check of a token, which throws an IssuerOutage. */
 export function createTokenCheck({ keys: verificationKeys, issuer, audiences, claims, clock }: TokenCheckOptions) {
-  return async (token: string): Promise<Result<CheckedToken, Problem>> => {
+  return async (token: string): Promise<Result<Verdict<UserIdentity>, Problem>> => {
     // First what needs no key set: a token that no key could verify, or that is no user's, must cause no fetch.
     const fault = unverifiedFault(token, verificationKeys.algorithms);
     if (fault !== null) return err({ code: 'invalid_token', reason: fault });
@@ -52,13 +46,13 @@ export function createTokenCheck({ keys: verificationKeys, issuer, audiences, cl
     const verified = await verifySigned(verificationKeys, token, (getKey) => jwtVerify(token, getKey, options));
     if (!verified.ok) return err(problemOf(verified.error, claims));
     const {
-      keys,
       value: { payload },
+      by,
     } = verified.value;
     const user = identityOf(payload, claims);
     if (!user.ok) return user;
-    const expiresAtMs = Number(payload.exp) * 1000; // required and checked above
-    return ok({ user: user.value, keys, expiresAtMs });
+    const endsAtMs = Number(payload.exp) * 1000; // required and checked above
+    return ok({ value: user.value, endsAtMs, by });
   };
 }
 

@@ -5,7 +5,7 @@ import type { JWTVerifyGetKey } from 'jose';
 import { decodeProtectedHeader } from 'jose/decode/protected_header';
 import * as errors from 'jose/errors';
 import { err, ok, type Result } from '../ground/result.ts';
-import type { JwtKeys, VerificationKeys } from './verification-keys.ts';
+import type { JwtKeys, KeysOf, VerificationKeys } from './verification-keys.ts';
 
 /** The most keys tried for a token without `kid`, each with a signature check. */
 const KEYS_TRIED_MAX = 8;
@@ -16,7 +16,7 @@ type VerifyBy<T> = (getKey: JWTVerifyGetKey) => Promise<T>;
 export interface Signed<T> {
   readonly value: T;
   /** The keys by which it was verified. */
-  readonly keys: JwtKeys;
+  readonly by: KeysOf;
 }
 
 /** Resolves with what `verify` returns for the key that fits, or with jose's error. Throws an IssuerOutage. */
@@ -25,15 +25,16 @@ export async function verifySigned<T>(
   token: string,
   verify: VerifyBy<T>,
 ): Promise<Result<Signed<T>, unknown>> {
+  async function verifyBy(keys: JwtKeys): Promise<Result<Signed<T>, unknown>> {
+    const verified = await verifyAny(keys, verify);
+    return verified.ok ? ok({ value: verified.value, by: { source, keys } }) : verified;
+  }
   const keys = await source.get();
-  const verified = await verifyAny(keys, verify);
-  if (verified.ok || !mayHaveNewerKey(verified.error, token)) return signedBy(keys, verified);
+  const verified = await verifyBy(keys);
+  if (verified.ok || !mayHaveNewerKey(verified.error, token)) return verified;
   const newer = await source.refreshedAfter(keys);
-  return signedBy(newer, newer === keys ? verified : await verifyAny(newer, verify));
+  return newer === keys ? verified : verifyBy(newer);
 }
-
-const signedBy = <T>(keys: JwtKeys, verified: Result<T, unknown>): Result<Signed<T>, unknown> =>
-  verified.ok ? ok({ value: verified.value, keys }) : verified;
 
 async function verifyAny<T>(keys: JwtKeys, verify: VerifyBy<T>): Promise<Result<T, unknown>> {
   if (typeof keys !== 'function') return tryEach(keys, verify);

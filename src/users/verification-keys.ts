@@ -16,6 +16,12 @@ export interface VerificationKeys {
   refreshedAfter(known: JwtKeys): Awaitable<JwtKeys>;
 }
 
+/** Keys as their source had them. */
+export interface KeysOf {
+  readonly source: VerificationKeys;
+  readonly keys: JwtKeys;
+}
+
 /** Creates the keys of an HS256 secret, and of a previous one that is still accepted. */
 export function secretKey(...secrets: readonly string[]): VerificationKeys {
   const keys = secrets.map((secret) => new TextEncoder().encode(secret));

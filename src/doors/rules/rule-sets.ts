@@ -3,7 +3,9 @@
 import { singleFlights } from '../../ground/cache.ts';
 import type { Awaitable } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
+import type { RuleOfToken } from '../../keys/actor.ts';
 import type { Feed } from '../../keys/feed.ts';
+import { createVerdicts, type Verdicts } from '../../users/verdicts.ts';
 import type { RuleStore, StoredRule } from './store.ts';
 
 /** All rules as of one reading. Another reading is another object. */
@@ -11,6 +13,8 @@ export interface RuleSet {
   readonly byIssuer: ReadonlyMap<string, readonly StoredRule[]>;
   /** The hashes by which the feed announces a change of a rule. */
   readonly hashes: ReadonlySet<string>;
+  /** The tokens that these rules have let in. */
+  readonly letIn: Verdicts<RuleOfToken>;
 }
 
 /** The word by which the feed announces that rules have changed (db/0002_rules.sql). */
@@ -46,8 +50,11 @@ export function createRuleSets({ store, feed, clock, onRead }: RuleSetsOptions) 
   async function readRules(): Promise<RuleSet> {
     const changesBefore = changes;
     const list = await store.list(clock.nowMs(), null, feed.queryTimeoutMs);
-    const hashes = new Set(list.map(({ hash }) => hash));
-    const set = { byIssuer: Map.groupBy(list, ({ issuer }) => issuer), hashes };
+    const set: RuleSet = {
+      byIssuer: Map.groupBy(list, ({ issuer }) => issuer),
+      hashes: new Set(list.map(({ hash }) => hash)),
+      letIn: createVerdicts(clock),
+    };
     if (changes === changesBefore) {
       rules = set;
       onRead(list);

@@ -7,12 +7,12 @@ import { compactVerify } from 'jose/jws/compact/verify';
 import type { TokenBuckets } from '../../ground/limits/rates.ts';
 import { createReservoir } from '../../ground/limits/reservoir.ts';
 import { createQueues } from '../../ground/limits/semaphore.ts';
-import { ok, type Result } from '../../ground/result.ts';
+import type { Result } from '../../ground/result.ts';
 import type { Caller } from '../../keys/actor.ts';
 import { sourceOf } from '../../keys/unknown-keys.ts';
 import { ASYMMETRIC } from '../../users/jwks.ts';
-import { verifySigned } from '../../users/signature.ts';
-import type { JwtKeys, VerificationKeys } from '../../users/verification-keys.ts';
+import { type Signed, verifySigned } from '../../users/signature.ts';
+import type { VerificationKeys } from '../../users/verification-keys.ts';
 
 /** When so many beyond their budget wait, some of them are refused. */
 const WAITING_MAX = 500;
@@ -57,15 +57,14 @@ export function createSignatures(budgets: TokenBuckets) {
 
   return {
     /** Verifies a token's signature at the cost of its source, to which a good one gives it back. Throws an IssuerOutage. */
-    async verify(token: string, keys: VerificationKeys, caller: Caller): Promise<Result<JwtKeys, unknown>> {
+    async verify(token: string, keys: VerificationKeys, caller: Caller): Promise<Result<Signed<unknown>, unknown>> {
       const source = sourceOf(caller);
       const isWithinBudget = budgets.take(source) === 0;
       const signed = await verifySigned(keys, token, (getKey) =>
         inTurn(source, isWithinBudget, () => verifyBy(token, getKey)),
       );
-      if (!signed.ok) return signed;
-      if (isWithinBudget) budgets.give(source, 1);
-      return ok(signed.value.keys);
+      if (signed.ok && isWithinBudget) budgets.give(source, 1);
+      return signed;
     },
   };
 }

@@ -1,8 +1,7 @@
-// Finds the rule that lets a token in. A good token is remembered by its hash, while the rules and its issuer's key set are
-// the same. Nothing is remembered of refusals.
+// Finds the rule that lets a token in. A good token is remembered with the rules that have let it in, while its issuer's key
+// set is the same. Nothing is remembered of refusals.
 
 import * as errors from 'jose/errors';
-import { createLruCache } from '../../ground/cache.ts';
 import type { TokenBuckets } from '../../ground/limits/rates.ts';
 import type { Problem, TokenRefusal } from '../../ground/problem.ts';
 import { type Awaitable, err, ok, type Result } from '../../ground/result.ts';
@@ -13,27 +12,16 @@ import type { Feed } from '../../keys/feed.ts';
 import { tooMany } from '../../keys/unknown-keys.ts';
 import type { Database } from '../../store/database.ts';
 import type { UserJwtConfig } from '../../users/index.ts';
-import { IssuerOutage, issuerOutageIn, type JwtKeys, type VerificationKeys } from '../../users/verification-keys.ts';
+import type { Verdict } from '../../users/verdicts.ts';
+import { IssuerOutage, issuerOutageIn } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
 import { candidatesOf, EARLY_CHECKS, isFit, type ParsedToken, parseToken } from './checks.ts';
 import { createKeySets } from './key-sets.ts';
 import { fitsSubject } from './rule.ts';
-import { createRuleSets, type RuleSet } from './rule-sets.ts';
+import { createRuleSets } from './rule-sets.ts';
 import { ruleSettings } from './settings.ts';
 import { createSignatures, NoPlace } from './signatures.ts';
 import { createRuleStore, type StoredRule } from './store.ts';
-
-const REMEMBERED_MS = 5 * 60_000; // as long as a user's verdict (users/verifier.ts)
-const REMEMBERED_MAX = 10_000; // about 3 MB
-
-interface Remembered {
-  readonly rule: RuleOfToken;
-  readonly rules: RuleSet;
-  readonly source: VerificationKeys;
-  readonly keys: JwtKeys;
-  /** Monotonic. */
-  readonly untilMs: number;
-}
 
 export interface TokensOptions {
   readonly db: Database;
@@ -56,20 +44,6 @@ export function createTokens(options: TokensOptions) {
   const ruleSets = createRuleSets({ store: createRuleStore(db), feed, clock, onRead: keySets.keepOnly });
   const { users, audiencesOf } = ruleSettings(config, address);
   const signatures = createSignatures(lookupBudgets);
-  const remembered = createLruCache<Remembered>({ entries: REMEMBERED_MAX });
-
-  function recall(tokenHash: string): RuleOfToken | null {
-    const known = remembered.get(tokenHash);
-    if (known === undefined) return null;
-    const isGood =
-      known.rules === ruleSets.kept() &&
-      known.keys === known.source.current() &&
-      clock.nowMs() < known.rule.endsAtMs &&
-      clock.monotonicMs() < known.untilMs;
-    if (isGood) return known.rule;
-    remembered.delete(tokenHash);
-    return null;
-  }
 
   async function check(token: string, tokenHash: string, caller: Caller): Promise<Result<RuleOfToken | null, Problem>> {
     const parsed = parseToken(token);
@@ -80,12 +54,16 @@ export function createTokens(options: TokensOptions) {
     const checked = await checkOf(token, parsed, candidates, caller);
     watch.token(checked.ok ? 'verified' : checked.error.code === 'invalid_api_key' ? 'refused' : 'unavailable');
     if (!checked.ok) return checked;
-    const { rule, source, keys } = checked.value;
-    remembered.set(tokenHash, { rule, rules: set, source, keys, untilMs: clock.monotonicMs() + REMEMBERED_MS });
-    return ok(rule);
+    set.letIn.remember(tokenHash, checked.value);
+    return ok(checked.value.value);
   }
 
-  async function checkOf(token: string, parsed: ParsedToken, candidates: readonly StoredRule[], caller: Caller) {
+  async function checkOf(
+    token: string,
+    parsed: ParsedToken,
+    candidates: readonly StoredRule[],
+    caller: Caller,
+  ): Promise<Result<Verdict<RuleOfToken>, Problem>> {
     const { iss: issuer, sub: subject, exp } = parsed.payload as { iss: string; sub: string; exp: number };
     for (const checkEarly of EARLY_CHECKS) {
       const { refusal } = checkEarly(parsed, clock.nowMs());
@@ -100,8 +78,8 @@ export function createTokens(options: TokensOptions) {
     if (rule === undefined) return refused('no rule', { issuer, subject, rules: candidates.length });
     if (fitting.length > 1) return refused('several rules', { issuer, subject, rules: fitting.map(({ id }) => id) });
     const endsAtMs = Math.round(exp * 1000); // `exp` may have a fraction (RFC 7519 §2, NumericDate)
-    const found = { id: rule.id, hash: rule.hash, endsAtMs, workload: { issuer, subject } };
-    return ok({ rule: found, source, keys: signed.value });
+    const value = { id: rule.id, hash: rule.hash, endsAtMs, workload: { issuer, subject } };
+    return ok({ value, endsAtMs, by: signed.value.by });
   }
 
   /** Returns what a failed check of a signature means. */
@@ -121,8 +99,8 @@ export function createTokens(options: TokensOptions) {
     /** Finds the rule that lets a token in; null: it is malformed or a user's, or no rule names its issuer. */
     find(token: string, caller: Caller): Awaitable<Result<RuleOfToken | null, Problem>> {
       const tokenHash = sha256(token, 'base64url');
-      const known = recall(tokenHash);
-      if (known === null) return check(token, tokenHash, caller);
+      const known = ruleSets.kept()?.letIn.recall(tokenHash);
+      if (known === undefined) return check(token, tokenHash, caller);
       watch.token('memory');
       return ok(known);
     },
