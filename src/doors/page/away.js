@@ -25,9 +25,14 @@ const random = (bytes) => base64url(crypto.getRandomValues(new Uint8Array(bytes)
 function goTo(url, query, secrets) {
   const to = new URL(url);
   for (const [name, value] of Object.entries(query)) to.searchParams.set(name, value);
-  const form = document.getElementById('create');
-  const typed = form === null ? page.typed : typedIn(form); // after a failed sign-in there is no form
-  const kept = { ...secrets, typed, task: page.task };
+  const { task, session, left } = page;
+  const form = document.getElementById('decided'); // after a failed sign-in there is none
+  const { sub, owner } = session ?? left ?? {};
+  const kept = {
+    ...secrets,
+    task: form === null ? task : { ...task, typed: typedIn(form) },
+    left: { sub, owner },
+  };
   sessionStorage.setItem(AWAY, JSON.stringify(kept));
   location.assign(to);
 }

@@ -61,7 +61,7 @@ export const signIn = (token, isLink = false) =>
     if (!TOKEN.test(token)) return refuse('This is not a token.');
     const { session } = page;
     const who = identityIn(token);
-    const isSame = session?.sub === who.sub && session?.owner === who.owner;
+    const isSame = isPerson(session, who);
     const result = await post('/tools/list_api_keys', token, {});
     if (page.session !== session) return;
     const asks = isLink && !isSame && isAtStake();
@@ -73,16 +73,19 @@ export const signIn = (token, isLink = false) =>
     begin(who, isSame, result);
   });
 
+const isPerson = (known, { sub, owner }) => known?.sub === sub && known?.owner === owner;
+
 const hasNone = ({ output }) => output?.keys.length === 0;
 
 /** Begins the person's session. `result` is the list of the person's keys, which is loaded if undefined. */
 function begin(who, isSame, result) {
-  if (!isSame) forget();
+  if (!isSame && !isPerson(page.left, who)) forget();
   Object.assign(page, {
     session: Object.assign(isSame ? page.session : {}, who),
     why: null,
     offer: null,
     leaving: null,
+    left: null,
   });
   if (isSame && page.list !== null) page.list.take(result);
   else show(result);
@@ -93,12 +96,15 @@ function begin(who, isSame, result) {
 
 /** Draws the page, and focuses where the person continues. */
 function welcome(isFirst) {
-  const { typed, made, task, list, session } = page;
+  const { made, task, list, session } = page;
   const isIdle = isFirst && task === null && made === null;
   if (session.isAdmin && page.part === null) void loadPart(isIdle);
   const begins = isIdle && !session.isAdmin && list?.full() == null;
-  set({ typed: null, task: begins ? { create: true } : task });
-  if (typed !== null) typeAgain(document.getElementById('create'), typed);
+  set({ task: begins ? { create: true } : task });
+  if (task?.typed) {
+    typeAgain(document.getElementById('decided'), task.typed);
+    task.typed = undefined; // what is typed from now on stays
+  }
   ['task', 'new key', begins ? 'name' : 'go on', 'all', 'new'].some(focusOn);
 }
 

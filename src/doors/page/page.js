@@ -140,7 +140,7 @@ function start() {
     redraw();
   };
   window.onpageshow = ({ persisted }) => persisted && location.reload();
-  Object.assign(page, { typed: kept?.typed ?? null, task: came.task ?? kept?.task ?? null });
+  Object.assign(page, { left: kept?.left ?? null, task: came.task ?? kept?.task ?? null });
   mount(view);
   void enter(came, kept);
 }

@@ -19,8 +19,8 @@ export const page = {
   list: null, // the list of the person's keys
   part: null, // the operators' part, once it is loaded (operators.js)
   made: null, // a new key, while it is shown
-  task: null, // what the person decides (task.js)
-  typed: null, // what was typed before leaving to sign in
+  task: null, // what the person decides (task.js), and what was typed for it before leaving to sign in
+  left: null, // who left to sign in again
   offer: null, // the person a link would sign in, during the question (entering.js)
   leaving: null, // the question before leaving a new key to sign in (away.js)
   notice: '',

@@ -150,7 +150,7 @@ function codeView({ ask, failure }) {
   const shown = html`<p>Does the program that you started show this code?</p>
     <p class="host">${ask}</p>
     <p class="hint">If somebody else sent you this link, say no: the key would be theirs.</p>`;
-  return html`<form class="card stack narrow" aria-labelledby="form-title" onsubmit=${look}>
+  return html`<form class="card stack narrow" id="decided" aria-labelledby="form-title" onsubmit=${look}>
     ${heading('A program asks for a key')}${complaint(failure)}${isTyped ? typed : shown}
     <div class="line">
       ${workButton({ at: 'go on', label: goOn, doing: 'Looking for it…', look: 'solid' })}

@@ -7,7 +7,7 @@ import { createIssuer } from '../../support/issuer.ts';
 import { type Answers, lenientIssuer } from '../../support/lenient-issuer.ts';
 import { createOpenidProvider } from '../../support/openid-provider.ts';
 import type { TestApp } from '../../support/test-app.ts';
-import { appForBrowser, historyOf, withKeysPage } from './keys-page.ts';
+import { appForBrowser, follow, historyOf, withKeysPage } from './keys-page.ts';
 
 const CLIENT = { JWT_SECRET: '', KEYS_PAGE_CLIENT_ID: 'keys-page' };
 const appOf = ({ url }: { readonly url: string }, env = {}) =>
@@ -267,6 +267,59 @@ describeInBrowser('a token that expires while somebody types', (browser) => {
       await begin(page);
       await page.getByText('Signed in as alice').waitFor();
       expect(await name.inputValue()).toBe('typed before');
+    });
+  });
+
+  test('beside keys, and as a code; it goes to nobody else, and into no form of another errand', async () => {
+    let app: TestApp | undefined;
+    let answers: Answers = {};
+    await using issuer = await lenientIssuer(
+      () => answers,
+      () => app?.clock.nowMs() ?? Date.now(),
+    );
+    await using opened = await appOf(issuer, { OAUTH_DEVICE: '1' });
+    app = opened;
+    for (const user of ['alice', 'bob']) await app.keys('create', '--user', user, '--name', 'ci', '--scope', 'read');
+    await withKeysPage(browser(), app, { issuer: issuer.url }, async ({ page }) => {
+      const name = page.getByRole('textbox', { name: 'Name' });
+      const expire = async (press: string) => {
+        opened.clock.advance(2 * 3_600_000);
+        await page.getByRole('button', { name: press, exact: true }).click();
+        await page.getByRole('alert').getByText('what you have typed is kept').waitFor();
+      };
+      await begin(page);
+      await page.getByRole('button', { name: 'Create a key' }).click();
+      await name.fill('typed before');
+      await page.getByRole('checkbox', { name: 'read' }).check();
+      await expire('Create key');
+      await begin(page);
+      await page.getByText('Signed in as alice').waitFor();
+      expect(await name.inputValue()).toBe('typed before');
+
+      await expire('Create key');
+      answers = { claims: { sub: 'bob' } };
+      await begin(page);
+      await page.getByText('Signed in as bob').waitFor();
+      await page.getByRole('button', { name: 'Create a key' }).click();
+      expect(await name.inputValue()).toBe('');
+
+      await name.fill('typed by bob');
+      await page.getByRole('checkbox', { name: 'read' }).check();
+      await expire('Create key');
+      answers = { refusal: { error: 'invalid_grant' } };
+      await begin(page);
+      await page.getByText(/gave no token/).waitFor();
+      await follow(page, { at: '#ask=' });
+      answers = { claims: { sub: 'bob' } };
+      await begin(page);
+      await page.getByText('Signed in as bob').waitFor();
+      const code = page.getByLabel('The code that the program shows');
+      expect(await code.inputValue()).toBe('');
+      await code.fill('BCDF-GHJK');
+      await expire('Go on');
+      await begin(page);
+      await page.getByText('Signed in as bob').waitFor();
+      expect(await code.inputValue()).toBe('BCDF-GHJK');
     });
   });
 });
