@@ -1,6 +1,7 @@
 // `mcp-key-server health`: exits with 0 if the configured server responds. For the health check of an image without shell
 // or curl. It checks only liveness: a restart does not help while the database is down.
 
+import { Readable } from 'node:stream';
 import { parseConfig } from '../config/config.ts';
 import { listeningOrigin } from '../ground/server-address.ts';
 import { reasonOf } from '../ground/text.ts';
@@ -18,16 +19,32 @@ export const health = command({
     if (!parsed.ok) throw new CommandError(parsed.error.join('\n'));
     const { port, basePath } = parsed.value;
     const url = `${listeningOrigin(parsed.value, port)}${basePath}/`;
-    const response = await fetch(url, {
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-      headers: { host: '127.0.0.1' }, // addresses are always accepted, HOST only if ALLOWED_HOSTS has it
-      tls: { rejectUnauthorized: false }, // the certificate is for the public name, not for this address
-    }).catch((error) => {
+    // addresses are always accepted, HOST only if ALLOWED_HOSTS has it
+    const response = await getDirectly(url, TIMEOUT_MS, { host: '127.0.0.1' }).catch((error) => {
       throw new CommandError(`${url}: ${reasonOf(error)}`);
     });
+    await response.body?.cancel();
     if (!response.ok) throw new CommandError(`${url} answered ${response.status}`);
   },
 });
+
+/**
+ * Sends a GET to the server's own address: not through a proxy that the environment names, and whatever name its
+ * certificate has. `fetch` has options for this only on Bun.
+ */
+export async function getDirectly(url: string, timeoutMs: number, headers = {}): Promise<Response> {
+  const { get } = url.startsWith('https:') ? await import('node:https') : await import('node:http');
+  const signal = AbortSignal.timeout(timeoutMs);
+  const options = { headers, signal, agent: false, rejectUnauthorized: false };
+  return new Promise((resolve, reject) => {
+    get(url, options, (message) => {
+      const { statusCode: status = 0, headers: sent } = message;
+      const body: unknown = Readable.toWeb(message); // Node.js and the web have two types of it
+      const headers = Object.entries(sent).map(([name, value]): [string, string] => [name, String(value)]);
+      resolve(new Response(body as ReadableStream, { status, headers }));
+    }).on('error', (error) => reject(signal.aborted ? signal.reason : error));
+  });
+}
 
 export const main = mainOf(health, 'health');
 

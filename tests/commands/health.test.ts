@@ -1,8 +1,10 @@
 // `health`: whether the server of this configuration responds.
 
 import { expect, test } from 'bun:test';
+import { join } from 'node:path';
 import { main } from '../../src/commands/health.ts';
 import { makeCertificate } from '../support/certificate.ts';
+import { run } from '../support/command.ts';
 import { inProcess } from '../support/keys-command.ts';
 import { startServer } from '../support/server-process.ts';
 import { freePorts } from '../support/sqld.ts';
@@ -23,4 +25,19 @@ test.each([
   await server.kill();
   const { code, stderr } = await health();
   expect({ code, lines: stderr.split('\n').length }).toEqual({ code: 1, lines: 2 });
+});
+
+test('the server is asked directly, whatever proxy the environment names', async () => {
+  const [port, proxy] = freePorts(2); // nobody listens there
+  const env = { JWT_SECRET: TEST_SECRET, PORT: String(port) };
+  await using server = await startServer({ env });
+  const HTTP_PROXY = `http://127.0.0.1:${proxy}`;
+  const command = (...args: string[]) =>
+    run([process.execPath, '--no-env-file', join(import.meta.dir, '../../src/cli.ts'), ...args], {
+      cwd: server.folder,
+      env: { ...env, HTTP_PROXY, ALL_PROXY: HTTP_PROXY },
+    });
+  expect(await command('health')).toEqual({ code: 0, stdout: '', stderr: '' });
+  const { code, stdout } = await command('keys', 'doctor');
+  expect({ code, found: stdout.includes(`ok at ${server.url},`) }).toEqual({ code: 0, found: true });
 });

@@ -14,6 +14,7 @@ import { isObject, type JsonObject, reasonOf } from '../../ground/text.ts';
 import { CERTIFICATE_MS_MIN } from '../../start/listener.ts';
 import type { Store } from '../../store/open.ts';
 import { command } from '../command.ts';
+import { getDirectly } from '../health.ts';
 import { CommandError, type Io, localTime } from '../io.ts';
 import { objectIn, textOf } from './asked-server.ts';
 import { configOf, stderrLog, withStore } from './database.ts';
@@ -170,9 +171,11 @@ async function addressFinding(url: string, config: Config): Promise<Finding> {
     : ['ok', 'client address', `${text}. If that is a proxy's address, TRUST_PROXY is too low`];
 }
 
-/** Sends a GET without secrets. Verifies the certificate only for PUBLIC_URL, because it isn't for the own address. */
-const get = (url: string, { publicUrl }: Config): Promise<Response | string> =>
-  fetchEncoded(url, {
-    signal: AbortSignal.timeout(RESPONSE_MS_MAX),
-    tls: { rejectUnauthorized: publicUrl !== null && url.startsWith(publicUrl) },
-  }).catch(reasonOf);
+/** Sends a GET without secrets. Returns why there is no response. PUBLIC_URL is reached as clients reach it. */
+function get(url: string, { publicUrl }: Config): Promise<Response | string> {
+  const isPublic = publicUrl !== null && url.startsWith(publicUrl);
+  const responding = isPublic
+    ? fetchEncoded(url, { signal: AbortSignal.timeout(RESPONSE_MS_MAX) })
+    : getDirectly(url, RESPONSE_MS_MAX);
+  return responding.catch(reasonOf);
+}
