@@ -127,22 +127,34 @@ const withEscapes = (text: string): string =>
       .join(''),
   );
 
+/** Characters that take two columns of a terminal. */
+const WIDE = /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{Emoji_Presentation}\uff01-\uff60\uffe0-\uffe6]/u;
+/** Characters that take none: they are drawn over the one before. */
+const COMBINING = /\p{M}/u;
+
+/** Returns how many columns of a terminal a text takes. Only Bun knows it; elsewhere it is nearly right. */
+function columnsOf(text: string): number {
+  if ('Bun' in globalThis) return Bun.stringWidth(text);
+  const widths = Array.from(text, (char) => (COMBINING.test(char) ? 0 : WIDE.test(char) ? 2 : 1));
+  return widths.reduce<number>((sum, width) => sum + width, 0);
+}
+
 function tableOf(rows: readonly (readonly string[])[]): string {
   const shown = rows.map((cells) => cells.map(shownText));
   const widths = (shown[0] ?? []).map((_, column) =>
-    shown.reduce((width, cells) => Math.max(width, Bun.stringWidth(cells[column] ?? '')), 0),
+    shown.reduce((width, cells) => Math.max(width, columnsOf(cells[column] ?? '')), 0),
   );
   const padded = (cell: string, column: number) =>
-    cell + ' '.repeat(Math.max(0, (widths[column] ?? 0) - Bun.stringWidth(cell)));
+    cell + ' '.repeat(Math.max(0, (widths[column] ?? 0) - columnsOf(cell)));
   return shown.map((cells) => `${cells.map(padded).join('  ').trimEnd()}\n`).join('');
 }
 
 /** Truncates the text to `columns` columns of a terminal. */
 export function cut(text: string, columns: number): string {
   const shown = shownText(text);
-  if (Bun.stringWidth(shown) <= columns) return shown;
+  if (columnsOf(shown) <= columns) return shown;
   const kept = [...shown];
-  while (Bun.stringWidth(kept.join('')) >= columns) kept.pop();
+  while (columnsOf(kept.join('')) >= columns) kept.pop();
   return `${kept.join('')}…`;
 }
 

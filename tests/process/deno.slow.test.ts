@@ -13,7 +13,7 @@ import { run } from '../support/command.ts';
 import { diskFolder } from '../support/folder.ts';
 import { isWhole, openHttpSocket, postText, sendOverSocket } from '../support/http-socket.ts';
 import { commandOf, type ServerProcess, startServer, untilOpen } from '../support/server-process.ts';
-import { startSqld } from '../support/sqld.ts';
+import { freePorts, startSqld } from '../support/sqld.ts';
 import { readResponse, TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -255,4 +255,26 @@ test('MCP clients work on both transports, and an open stream does not hold up t
   expect(performance.now() - startedAtMs).toBeLessThan(10_000); // which is what it would be
   await sse.close();
   expect(server.stderr()).not.toContain('rror');
+});
+
+test('commands do on Deno what they do on Bun: they write tables, and find a server that serves HTTPS', async () => {
+  const { certFile: TLS_CERT_FILE, keyFile: TLS_KEY_FILE } = makeCertificate();
+  const [port] = freePorts(1);
+  const env = { JWT_SECRET: TEST_SECRET, PORT: String(port), TLS_CERT_FILE, TLS_KEY_FILE };
+  await using server = await startServer({ env });
+  const [deno = ''] = commandOf('deno');
+  const command = (runtime: readonly string[], args: readonly string[]) =>
+    run([...runtime, join(ROOT, 'src/cli.ts'), ...args], { cwd: server.folder, env });
+  const onDeno = (...args: string[]) => command([deno, 'run', '--allow-all'], args);
+  const onBun = (...args: string[]) => command([process.execPath, '--no-env-file'], args);
+  for (const owner of ['alice', '日本の人', 'e\u0301']) {
+    expect((await onDeno('keys', 'create', '--user', owner, '--name', 'a', '--scope', 'read')).code).toBe(0);
+  }
+  const listed = await onDeno('keys', 'list');
+  expect(listed).toEqual(await onBun('keys', 'list'));
+  expect(listed.stdout.split('\n')).toHaveLength(5);
+  const { code, stdout } = await onDeno('keys', 'doctor');
+  expect(stdout).toMatch(new RegExp(`^ok +server +ok at ${server.url}, `, 'm'));
+  expect(code).toBe(0);
+  expect(await onDeno('health')).toEqual({ code: 0, stdout: '', stderr: '' });
 });
