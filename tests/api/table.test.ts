@@ -1,10 +1,10 @@
 // Every route of the table, in each sweep: none is forgotten when one is added.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { readDocument, unquoted } from '../support/documents.ts';
 import { sendOverSocket } from '../support/http-socket.ts';
 import { methodOf, pathOf, type RouteFacts, rows } from '../support/tables.ts';
-import { createTestApp, readResponse } from '../support/test-app.ts';
+import { readResponse, sharedApp } from '../support/test-app.ts';
 
 /** Everything is on. */
 const env = {
@@ -15,13 +15,9 @@ const env = {
 };
 const EVIL = 'https://evil.example';
 
-const app = await createTestApp({ env });
+const app = await sharedApp({ env });
 const live = { NODE_ENV: 'production', PUBLIC_URL: 'https://keys.example', ALLOWED_HOSTS: 'localhost' };
-const production = await createTestApp({ env: { ...env, ...live } });
-afterAll(async () => {
-  await app.close();
-  await production.close();
-});
+const production = await sharedApp({ env: { ...env, ...live } });
 
 const send = async (route: RouteFacts, init: RequestInit, at = app) => {
   const response = await fetch(at.url + pathOf(route), init);

@@ -1,6 +1,6 @@
 // /verify, asked as a proxy asks: any method, with the original request's headers.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { openDatabase } from '../support/database-client.ts';
 import { openHttpSocket } from '../support/http-socket.ts';
@@ -14,17 +14,14 @@ import {
   metricsOf,
   NO_CONNECTION,
   readResponse,
+  sharedApp,
   type TestApp,
   type TestResponse,
 } from '../support/test-app.ts';
 
-const app = await createTestApp();
+const app = await sharedApp();
 const { key } = await app.createKey('alice', { scopes: ['read', 'write'], expiresInDays: 1 });
-const limited = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '2' } });
-afterAll(async () => {
-  await app.close();
-  await limited.close();
-});
+const limited = await sharedApp({ env: { RATE_LIMIT_REQUESTS: '2' } });
 
 const ask = async (
   headers: Record<string, string> = {},

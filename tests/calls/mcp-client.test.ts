@@ -1,16 +1,16 @@
 // `mcp-key-server/testing`, as tests of tools use it: above all `app.mcp`.
 
-import { afterAll, expect, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
 import { createTestApp } from '../../src/start/package/testing.ts';
 import closeOrder from '../recipes/tools/close-order.ts';
 import countLines from '../recipes/tools/count-lines.ts';
+import { shared } from '../support/shared.ts';
 import { anyone, facts } from '../support/tools.ts';
 
-const app = await createTestApp({ tools: [closeOrder, countLines] });
+const app = await shared(createTestApp({ tools: [closeOrder, countLines] }));
 const { key } = await app.createKey('alice');
-afterAll(() => app.close());
 
 const close = (options?: object, era?: string) =>
   app.mcp({ key, ...(era !== undefined && { era }) }).call('close_order', { orderId: '7' }, options);

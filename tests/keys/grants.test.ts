@@ -1,11 +1,11 @@
 // Who may give what to a key: KEY_SCOPES, JWT_SCOPE_CLAIM, KEY_MAX_DAYS, at creation and at an update.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { call, callAll, post, WAYS } from '../support/mcp.ts';
-import { actorFor, bearer, createTestApp, failureOf, type TestApp } from '../support/test-app.ts';
+import { actorFor, bearer, createTestApp, failureOf, sharedApp, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
 const MS_PER_DAY = 86_400_000;
@@ -19,18 +19,11 @@ async function create(app: TestApp, input: Record<string, unknown>, claims: Reco
 const keysOf = async (app: TestApp) =>
   (await app.call('list_api_keys', {}, await bearer(app, 'alice'))).body.keys as { scopes: string[] }[];
 
-let app: TestApp;
-const serveAll = (env: Record<string, string>) => {
-  beforeAll(async () => {
-    app = await createTestApp({ env });
-  });
-  afterAll(() => app.close());
-};
 /** What clients are told of the input of create_api_key. */
-const inputSchema = async () => (await WAYS.legacy(app, 'tools/list')).result.tools[0].inputSchema;
+const inputSchema = async (app: TestApp) => (await WAYS.legacy(app, 'tools/list')).result.tools[0].inputSchema;
 
-describe('KEY_SCOPES', () => {
-  serveAll({ KEY_SCOPES: 'read write:orders' });
+describe('KEY_SCOPES', async () => {
+  const app = await sharedApp({ env: { KEY_SCOPES: 'read write:orders' } });
 
   test('another scope is bad input, which names those that exist, not the one that was sent; nothing is made', async () => {
     const { status, body } = await create(app, { scopes: ['read', 'Read', 'write', 'admin'] });
@@ -48,7 +41,7 @@ describe('KEY_SCOPES', () => {
   });
 
   test('tools/list and OpenAPI show them as an enum', async () => {
-    const schema = await inputSchema();
+    const schema = await inputSchema(app);
     expect(schema.properties.scopes.items).toEqual({ type: 'string', enum: ['read', 'write:orders'] });
     const openapi = await (await fetch(`${app.url}/openapi.json`)).json();
     const { requestBody } = openapi.paths['/tools/create_api_key'].post;
@@ -62,8 +55,8 @@ describe('KEY_SCOPES', () => {
   });
 });
 
-describe('KEY_MAX_DAYS', () => {
-  serveAll({ KEY_MAX_DAYS: '30' });
+describe('KEY_MAX_DAYS', async () => {
+  const app = await sharedApp({ env: { KEY_MAX_DAYS: '30' } });
   const issues = [{ path: 'expiresInDays', message: 'Expected a number above 0 and at most 30' }];
 
   test.each([30.000001, 31, 36_500])('%p days are refused, and nothing is made', async (expiresInDays) => {
@@ -88,16 +81,16 @@ describe('KEY_MAX_DAYS', () => {
   });
 
   test('the schema says so', async () => {
-    expect((await inputSchema()).properties.expiresInDays).toMatchObject({
+    expect((await inputSchema(app)).properties.expiresInDays).toMatchObject({
       maximum: 30,
       description: 'Days until the key expires, more than 0, fractions allowed. Without it it is 30.',
     });
   });
 });
 
-describe('JWT_SCOPE_CLAIM', () => {
+describe('JWT_SCOPE_CLAIM', async () => {
   const env = { JWT_SCOPE_CLAIM: 'scope' };
-  serveAll(env);
+  const app = await sharedApp({ env });
   const long = Array.from({ length: 1000 }, (_, index) => `s${index}`);
 
   test.each([

@@ -1,6 +1,6 @@
 // Tools that ask before they answer (2026-07-28, multi round-trip requests): rounds, responses, and who can be asked.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import * as v from 'valibot';
 import { definePrompt, defineTool, ok } from '../../src/start/package/index.ts';
@@ -21,17 +21,14 @@ import {
   serveAsking,
 } from '../support/asking.ts';
 import { eventReader, fetchMcp, modern, post, postModern, WAYS } from '../support/mcp.ts';
-import { createTestApp } from '../support/test-app.ts';
+import { shared } from '../support/shared.ts';
+import { createTestApp, sharedApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
-const app = await serveAsking();
+const app = await shared(serveAsking());
 /** Anybody may call its tool. */
-const open = await createTestApp({ tools: () => [everything] });
+const open = await sharedApp({ tools: () => [everything] });
 const headers = await keyOf(app);
-afterAll(async () => {
-  await app.close();
-  await open.close();
-});
 
 describe('rounds', () => {
   test('a call ends after several rounds of one or more questions', async () => {

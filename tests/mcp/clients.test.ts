@@ -1,10 +1,10 @@
 // The official clients against the started server, over the network: a key from its creation to its end.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok } from '../../src/start/package/index.ts';
 import { userHeaders } from '../support/client.ts';
-import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { startServer } from '../support/server-process.ts';
 import { createTestApp, type Json, TEST_SECRET } from '../support/test-app.ts';
 import { anyone, CONTENT_BLOCKS, facts, SERVER_TOOLS as TOOLS } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -12,10 +12,7 @@ import { CONNECTS, type Connect, type Connected, type ToolResult } from './clien
 
 const WIDGETS = ['ui://widget/api-key-created.html', 'ui://widget/api-keys-list.html'];
 
-let server: ServerProcess;
-beforeAll(async () => {
-  server = await startServer({ env: { JWT_SECRET: TEST_SECRET, LOG_LEVEL: 'warn' } });
-});
+const server = await startServer({ env: { JWT_SECRET: TEST_SECRET, LOG_LEVEL: 'warn' } });
 afterAll(async () => {
   expect(await server.stop()).toBe(0);
 });

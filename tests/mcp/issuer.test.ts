@@ -1,28 +1,23 @@
 // Signing in with a certified authorization server, oidc-provider, which refuses a request for no scope. The clients are
 // the official ones, registered by themselves and beforehand.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
+import { testClock } from '../support/clock.ts';
 import { rows } from '../support/everything.ts';
 import { createSignIn } from '../support/oauth-client.ts';
 import { CLIENTS, isUnauthorized } from '../support/oauth-clients.ts';
-import { createOpenidProvider, type OpenidProvider } from '../support/openid-provider.ts';
-import { createTestApp, type TestApp } from '../support/test-app.ts';
+import { createOpenidProvider } from '../support/openid-provider.ts';
+import { shared } from '../support/shared.ts';
+import { sharedApp } from '../support/test-app.ts';
 
 const CALLBACK = 'http://127.0.0.1:9/callback';
 const BEFOREHAND = 'beforehand';
 
-let provider: OpenidProvider;
-let app: TestApp;
-beforeAll(async () => {
-  provider = await createOpenidProvider({ scopes: 'keys', registers: true });
-  await provider.begin(BEFOREHAND, CALLBACK);
-  const env = { JWT_SECRET: undefined, JWT_ISSUER: provider.url, JWT_SCOPES: 'openid keys' };
-  app = await createTestApp({ env });
-  app.clock.advance(Date.now() - app.clock.nowMs());
-});
-afterAll(async () => {
-  await app?.close();
-  await provider?.[Symbol.asyncDispose]();
+const provider = await shared(createOpenidProvider({ scopes: 'keys', registers: true }));
+await provider.begin(BEFOREHAND, CALLBACK);
+const app = await sharedApp({
+  env: { JWT_SECRET: undefined, JWT_ISSUER: provider.url, JWT_SCOPES: 'openid keys' },
+  clock: testClock(Date.now()),
 });
 
 /** A browser in small: follows redirects with cookies, and signs in and consents in the forms that it is shown. */

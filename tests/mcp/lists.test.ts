@@ -1,11 +1,12 @@
 // What a caller sees: tools/list and prompts/list show what its credentials can call, over every transport and revision,
 // and looking at a key for that leaves no trace.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { definePrompt, defineTool, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { type Ask, type HeaderMap, post, postModern, request, WAYS } from '../support/mcp.ts';
+import { shared } from '../support/shared.ts';
 import { bearer, createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
 import { anyone, facts, promptFacts } from '../support/tools.ts';
 
@@ -92,13 +93,9 @@ async function seen(
 
 const start = (env: Record<string, string> = {}) => createTestApp({ tools, prompts, env: { ...ADMIN, ...env } });
 
-const app = await start();
+const app = await shared(start());
 /** Everybody sees all. */
-const all = await start({ TOOLS_LIST: 'all' });
-afterAll(async () => {
-  await app.close();
-  await all.close();
-});
+const all = await shared(start({ TOOLS_LIST: 'all' }));
 
 /** What a server without tools of one's own offers users. */
 const OF_SERVER = ['create_api_key', 'list_api_keys', 'rotate_api_key', 'revoke_api_key', 'delete_api_key'];

@@ -1,10 +1,10 @@
 // /mcp of 2026-07-28, where each request is self-contained, and headers repeat parts of it.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok } from '../../src/start/package/index.ts';
 import { call, MODERN, modern, post, postModern, request } from '../support/mcp.ts';
-import { createTestApp } from '../support/test-app.ts';
+import { sharedApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 const VERSION = 'io.modelcontextprotocol/protocolVersion';
@@ -56,13 +56,9 @@ const needy = NEEDS.map(([what, required]) =>
   }),
 );
 
-const app = await createTestApp();
+const app = await sharedApp();
 /** With these tools, in place of the server's. */
-const own = await createTestApp({ tools: () => [query, ...needy] });
-afterAll(async () => {
-  await app.close();
-  await own.close();
-});
+const own = await sharedApp({ tools: () => [query, ...needy] });
 
 describe('2026-07-28: results', () => {
   test('server/discover says what the server offers', async () => {

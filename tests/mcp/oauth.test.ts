@@ -1,7 +1,7 @@
 // OAuth as clients meet it: the challenge leads them to the authorization server, and its token opens the tools. The
 // clients are the official ones of both SDK generations; the authorization server is real and on loopback.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { type AuthorizationServer, createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
@@ -9,6 +9,7 @@ import { rows } from '../support/everything.ts';
 import { call, modern, openSse, post, request } from '../support/mcp.ts';
 import { createSignIn } from '../support/oauth-client.ts';
 import { CLIENTS, type ClientKind, isUnauthorized, ofV1 } from '../support/oauth-clients.ts';
+import { shared } from '../support/shared.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 
 type Env = Record<string, string | undefined>;
@@ -170,8 +171,7 @@ describe('the challenge on /mcp', () => {
   });
 });
 
-const eager = await place({ MCP_AUTH: 'eager' });
-afterAll(() => eager[Symbol.asyncDispose]());
+const eager = await shared(place({ MCP_AUTH: 'eager' }));
 
 describe('eager', () => {
   const { app, publicUrl } = eager;

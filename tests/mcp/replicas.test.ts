@@ -1,6 +1,6 @@
 // Two server processes on one database file, behind a balancer that sends every request to the other one.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client as ClientV2, StreamableHTTPClientTransport as HttpV2 } from '@modelcontextprotocol/client';
@@ -9,7 +9,7 @@ import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/s
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { callOver, userHeaders } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { startServer } from '../support/server-process.ts';
 import { type Json, TEST_SECRET } from '../support/test-app.ts';
 import { waitForWithin } from '../support/wait-for.ts';
 import { CONNECTS } from './clients.ts';
@@ -40,41 +40,35 @@ export default ({ guards }: ToolDeps) =>
   });
 `;
 
-let servers: ServerProcess[] = [];
-let balancer: Bun.Server<undefined>;
+const toolsDir = temporaryFolder();
+writeFileSync(join(toolsDir, 'interview.ts'), INTERVIEW);
+const env = {
+  TOOLS_DIR: toolsDir,
+  JWT_SECRET: TEST_SECRET,
+  DATABASE_URL: `file:${join(temporaryFolder(), 'keys.db')}`,
+  REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS),
+  LOG_LEVEL: 'warn',
+};
+const servers = [await startServer({ env }), await startServer({ env })];
+let turn = 0;
 let sent: number[] = [];
-
-beforeAll(async () => {
-  const toolsDir = temporaryFolder();
-  writeFileSync(join(toolsDir, 'interview.ts'), INTERVIEW);
-  const env = {
-    TOOLS_DIR: toolsDir,
-    JWT_SECRET: TEST_SECRET,
-    DATABASE_URL: `file:${join(temporaryFolder(), 'keys.db')}`,
-    REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS),
-    LOG_LEVEL: 'warn',
-  };
-  servers = [await startServer({ env }), await startServer({ env })];
-  let turn = 0;
-  balancer = Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    fetch(request) {
-      turn = 1 - turn;
-      sent[turn] = (sent[turn] ?? 0) + 1;
-      const { pathname, search } = new URL(request.url);
-      const headers = new Headers(request.headers);
-      headers.delete('host');
-      return fetch(`${servers[turn]?.url}${pathname}${search}`, {
-        method: request.method,
-        headers,
-        body: request.body,
-        decompress: false,
-      });
-    },
-  });
+const balancer = Bun.serve({
+  hostname: '127.0.0.1',
+  port: 0,
+  fetch(request) {
+    turn = 1 - turn;
+    sent[turn] = (sent[turn] ?? 0) + 1;
+    const { pathname, search } = new URL(request.url);
+    const headers = new Headers(request.headers);
+    headers.delete('host');
+    return fetch(`${servers[turn]?.url}${pathname}${search}`, {
+      method: request.method,
+      headers,
+      body: request.body,
+      decompress: false,
+    });
+  },
 });
-
 afterAll(async () => {
   balancer.stop(true);
   expect(await Promise.all(servers.map((server) => server.stop()))).toEqual([0, 0]);

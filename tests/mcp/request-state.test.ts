@@ -1,20 +1,20 @@
 // requestState: what a client carries from one round of a call to the next, and may not change, lend or keep.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { StoreOutage } from '../../src/ground/result.ts';
 import { createRequestStates } from '../../src/mcp/client.ts';
 import { defineTool, err, ok } from '../../src/start/package/index.ts';
 import { ALICE, keyOf, output, payloadOf, person, round, serveAsking } from '../support/asking.ts';
 import { testClock } from '../support/clock.ts';
+import { shared } from '../support/shared.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 const TTL_MS = 10 * 60 * 1000;
 
-const app = await serveAsking({ LOG_LEVEL: 'debug' });
+const app = await shared(serveAsking({ LOG_LEVEL: 'debug' }));
 const headers = await keyOf(app);
-afterAll(() => app.close());
 
 describe('a state is refused with -32602', () => {
   const good = { arguments: { city: 'Rome' }, inputResponses: { who: ALICE } };

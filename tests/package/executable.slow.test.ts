@@ -1,6 +1,6 @@
 // The executable, alone in a folder: it serves with a tools folder, in all three store modes, and mints tokens.
 
-import { beforeAll, expect, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../support/client.ts';
@@ -17,10 +17,7 @@ import { TEST_SECRET } from '../support/test-app.ts';
 import { transportOf } from '../support/transports.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-let built = '';
-beforeAll(async () => {
-  built = await executable();
-}, 180_000);
+const built = await executable();
 
 /** A folder with the executable, moved from where it was built, and the README's tool. */
 function folderWithTool(): string {

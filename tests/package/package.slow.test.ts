@@ -1,6 +1,6 @@
 // The package, installed from its tarball into a project of its own: what it has, its types, and that it runs.
 
-import { beforeAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -28,15 +28,10 @@ const SERVER = TOOLS_README.codeBlock('As a package', 'ts')
   .replace('[listOrders] }', '[listOrders], resources }');
 
 const EARLIER = ['mcp-key-server', 'old.js', 'types/old.d.ts'];
-let tarball = '';
-let project = '';
-
+const tarball = await packPackage(EARLIER);
 /** A project with a tool, a page, a test and a program. Nothing but the package is installed. */
-beforeAll(async () => {
-  tarball = await packPackage(EARLIER);
-  project = projectFolder();
-  await output([process.execPath, 'install'], { cwd: project, env: productionEnv(project) });
-}, 180_000);
+const project = projectFolder();
+await output([process.execPath, 'install'], { cwd: project, env: productionEnv(project) });
 
 function projectFolder(): string {
   const folder = diskFolder();

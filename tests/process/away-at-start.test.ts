@@ -1,24 +1,20 @@
 // A server that starts while its database is out of reach: it knows neither rules nor keys of another form, so it calls no
 // such credential wrong, and claims nothing of it.
 
-import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import { userHeaders } from '../support/client.ts';
 import { createIssuer } from '../support/issuer.ts';
 import { post, request } from '../support/mcp.ts';
-import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { startServer } from '../support/server-process.ts';
+import { shared } from '../support/shared.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
-let server: ServerProcess;
-let workloads: string;
-beforeAll(async () => {
-  // Nothing listens there.
-  const env = { JWT_SECRET: TEST_SECRET, DATABASE_URL: 'http://127.0.0.1:9/', OAUTH_REDIRECTS: 'loopback' };
-  server = await startServer({ env });
-  await using issuer = await createIssuer();
-  const nowS = Math.floor(Date.now() / 1000);
-  workloads = await issuer.token({ sub: 'job', aud: server.url, iat: nowS, exp: nowS + 300 });
-});
-afterAll(() => server.kill());
+// Nothing listens there.
+const env = { JWT_SECRET: TEST_SECRET, DATABASE_URL: 'http://127.0.0.1:9/', OAUTH_REDIRECTS: 'loopback' };
+const server = await shared(startServer({ env }));
+const issuer = await shared(createIssuer());
+const nowS = Math.floor(Date.now() / 1000);
+const workloads = await issuer.token({ sub: 'job', aud: server.url, iat: nowS, exp: nowS + 300 });
 
 const FOREIGN = 'key-of-another-system-0123456789';
 

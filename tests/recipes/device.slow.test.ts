@@ -1,18 +1,15 @@
 // A program without a browser, as the documents have it: with `curl`, and with the command.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
+import { expect, setDefaultTimeout, test } from 'bun:test';
 import { callOver, postJson, userHeaders } from '../support/client.ts';
 import { readDocument } from '../support/documents.ts';
-import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { startServer } from '../support/server-process.ts';
+import { shared } from '../support/shared.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
 setDefaultTimeout(180_000); // who asks waits for five seconds at least
 
-let server: ServerProcess;
-beforeAll(async () => {
-  server = await startServer({ env: { OAUTH_DEVICE: '1', JWT_SECRET: TEST_SECRET } });
-});
-afterAll(() => server[Symbol.asyncDispose]());
+const server = await shared(startServer({ env: { OAUTH_DEVICE: '1', JWT_SECRET: TEST_SECRET } }));
 
 const CURL = /```sh\n(ASKED=.*?)```/s.exec(readDocument('src/mcp/README.md').text)?.[1] ?? '';
 const COMMAND = [process.execPath, 'src/commands/keys.ts', 'create', '--ask'];

@@ -2,34 +2,26 @@
 // in a response, a log line, an error or a page. Exceptions: the id of a JSON-RPC message and a progress token, which
 // the protocol sends back, and the name and scopes of a key, which its owner chooses.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { userToken } from '../support/client.ts';
 import { openHttpSocket } from '../support/http-socket.ts';
 import { modern, openSse } from '../support/mcp.ts';
 import { PATHS } from '../support/tables.ts';
-import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
+import { bearer, sharedApp, TEST_SECRET } from '../support/test-app.ts';
 import { SERVER_TOOLS as TOOLS } from '../support/tools.ts';
 
-let app: TestApp;
-let secrets: string[];
+const app = await sharedApp({ env: { LOG_LEVEL: 'debug', ACCESS_LOG: '1' } });
+const user = await bearer(app, 'alice');
+const { key } = await app.createKey('alice');
+const service = await app.createKey('alice', { scopes: ['introspect'] });
+const revoked = await app.createKey('alice');
+await app.call('revoke_api_key', { keyId: revoked.id }, user);
+const never = `sk_live_${'ab'.repeat(32)}`;
+const hash = Bun.SHA256.hash(key, 'hex');
+const token = await app.token('alice');
+const secrets = [key, revoked.key, never, token, await userToken('a database'), hash];
 /** One of each form: a key, a token, a hash. */
-let forms: string[];
-let user: Record<string, string>;
-let service: { id: string; key: string };
-beforeAll(async () => {
-  app = await createTestApp({ env: { LOG_LEVEL: 'debug', ACCESS_LOG: '1' } });
-  user = await bearer(app, 'alice');
-  const key = (await app.createKey('alice')).key;
-  service = await app.createKey('alice', { scopes: ['introspect'] });
-  const revoked = await app.createKey('alice');
-  await app.call('revoke_api_key', { keyId: revoked.id }, user);
-  const never = `sk_live_${'ab'.repeat(32)}`;
-  const hash = Bun.SHA256.hash(key, 'hex');
-  const token = await app.token('alice');
-  secrets = [key, revoked.key, never, token, await userToken('a database'), hash];
-  forms = [key, token, hash];
-});
-afterAll(() => app.close());
+const forms = [key, token, hash];
 
 interface Sent {
   readonly path: string;

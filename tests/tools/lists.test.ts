@@ -1,6 +1,6 @@
 // Lists in pages: what fits into one, that none is skipped or repeated, and how fast a user may list.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
@@ -9,7 +9,7 @@ import { openDatabase } from '../support/database-client.ts';
 import { fillKeys } from '../support/fill.ts';
 import { call, callAll, openSse, post, postModern } from '../support/mcp.ts';
 import { BEHIND_PROXY, cameFrom } from '../support/sse-socket.ts';
-import { bearer, createTestApp, listedKeys, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, listedKeys, sharedApp, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
 /** Of a page. */
@@ -160,16 +160,11 @@ describe('a list in pages', () => {
   });
 });
 
-describe('every transport', () => {
-  let app: TestApp;
-  let expected: Page;
-  beforeAll(async () => {
-    app = await createTestApp();
-    await makeKeys(app, 'alice', 199, LARGEST_SCOPES);
-    await app.createKey('alice', { name: 'xü€🔑 "quoted" \\', scopes: LARGEST_SCOPES });
-    expected = await pageOf(app, 'alice');
-  }, 180_000);
-  afterAll(() => app.close());
+describe('every transport', async () => {
+  const app = await sharedApp();
+  await makeKeys(app, 'alice', 199, LARGEST_SCOPES);
+  await app.createKey('alice', { name: 'xü€🔑 "quoted" \\', scopes: LARGEST_SCOPES });
+  const expected = await pageOf(app, 'alice');
 
   const LIST = call('list_api_keys');
   const TRANSPORTS: Readonly<Record<string, (user: { authorization: string }) => Promise<unknown>>> = {

@@ -1,25 +1,17 @@
 // User JWTs of an issuer: what they must say, and attacks on their signatures. Those of a secret are in user-jwt.test.ts,
 // the key set over the network in jwks.test.ts.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { exportSPKI, type JWTPayload } from 'jose';
 import { encodePart, handmade } from '../support/handmade-token.ts';
 import { createIssuer, createKey, type Issuer, type IssuerKey, JWKS_PATH } from '../support/issuer.ts';
-import { createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
+import { shared } from '../support/shared.ts';
+import { createTestApp, sharedApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
 import { expectRefused } from './refused-token.ts';
 
-let issuer: Issuer;
-let app: TestApp;
-let first: IssuerKey;
-beforeAll(async () => {
-  issuer = await createIssuer();
-  app = await createTestApp({ env: { JWT_SECRET: undefined, JWT_ISSUER: issuer.url } });
-  first = issuer.keys[0] ?? (await createKey());
-});
-afterAll(async () => {
-  await app.close();
-  await issuer[Symbol.asyncDispose]();
-});
+const issuer = await shared(createIssuer());
+const app = await sharedApp({ env: { JWT_SECRET: undefined, JWT_ISSUER: issuer.url } });
+const first = issuer.keys[0] ?? (await createKey());
 
 const exp = (at: TestApp) => Math.floor(at.clock.nowMs() / 1000) + 3600;
 const claims = (changed: JWTPayload = {}) => ({

@@ -1,11 +1,12 @@
 // traceparent (W3C Trace Context): its trace id is in the log, and tools get it; a malformed one is ignored.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { createTestApp } from '../../src/start/package/testing.ts';
 import { labelled } from '../support/labels.ts';
 import { callOverWays } from '../support/mcp.ts';
+import { shared } from '../support/shared.ts';
 import { facts } from '../support/tools.ts';
 
 const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736';
@@ -22,9 +23,8 @@ const traceTool = ({ guards }: ToolDeps) =>
     run: (_input, { trace }) => ok({ trace: trace ?? null }),
   });
 
-const app = await createTestApp({ tools: [(deps) => [traceTool(deps)]] });
+const app = await shared(createTestApp({ tools: [(deps) => [traceTool(deps)]] }));
 const headers = { 'x-api-key': (await app.createKey('alice')).key };
-afterAll(() => app.close());
 
 const traceOf = async (traceparent: string, input: object = {}) =>
   (await app.call('trace', input, { ...headers, traceparent })).body.trace;

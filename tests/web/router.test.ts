@@ -1,8 +1,8 @@
 // Which path leads to which route.
 
-import { afterAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { methodOf, pathOf, rows } from '../support/tables.ts';
-import { createTestApp, type TestApp } from '../support/test-app.ts';
+import { sharedApp, type TestApp } from '../support/test-app.ts';
 
 /** A stream has no end; what is well known is not below BASE_PATH. */
 const ROUTES = rows
@@ -20,12 +20,8 @@ async function asked(app: TestApp, method: string, path: string, base = '') {
   return [response.status, response.headers.get('content-type'), body];
 }
 
-const app = await createTestApp({ env });
-const below = await createTestApp({ env: { ...env, BASE_PATH: '/api' } });
-afterAll(async () => {
-  await app.close();
-  await below.close();
-});
+const app = await sharedApp({ env });
+const below = await sharedApp({ env: { ...env, BASE_PATH: '/api' } });
 
 describe('a slash at the end of a path is ignored', () => {
   test.each(ROUTES)('%s %s', async (method, path) => {

@@ -1,6 +1,6 @@
 // A key makes children for its agents (RFC 8693): what they may do, what ends them, where they show.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { announced, databaseOf, storedChildren } from '../../store/tables.ts';
 import { ACCESS_TOKEN, childOf, EXCHANGE, exchange, exchangeForm } from '../../support/children.ts';
 import { testClock } from '../../support/clock.ts';
@@ -14,6 +14,7 @@ import {
   eventsIn,
   listedKeys,
   readResponse,
+  sharedApp,
   type TestApp,
 } from '../../support/test-app.ts';
 
@@ -25,14 +26,9 @@ const whoami = (app: TestApp, key: string) => app.call('whoami', {}, { 'x-api-ke
 const statusOf = async (app: TestApp, key: string) => (await whoami(app, key)).status;
 const verify = (app: TestApp, key: string) => fetch(`${app.url}/verify`, { headers: { 'x-api-key': key } });
 
-describe('an exchange', () => {
-  let app: TestApp;
-  let parent: { id: string; key: string };
-  beforeAll(async () => {
-    app = await createTestApp({ store: 'embedded' }); // whose rows are looked at
-    parent = await app.createKey('alice', PARENT);
-  });
-  afterAll(() => app.close());
+describe('an exchange', async () => {
+  const app = await sharedApp({ store: 'embedded' }); // whose rows are looked at
+  const parent = await app.createKey('alice', PARENT);
 
   test('gives a child that does less, says whose it is, and counts as its parent', async () => {
     const { status, body, headers } = await exchange(app, parent.key, { expires_in: '600', client_name: 'step 1' });
@@ -200,13 +196,9 @@ const ENDS: readonly [string, End, string][] = [
 ];
 
 /** A parent of an owner of its own, in an app for many; and whose rows may be changed by hand. */
-describe('a child ends', () => {
-  let app: TestApp;
+describe('a child ends', async () => {
+  const app = await sharedApp({ store: 'embedded' });
   let owners = 0;
-  beforeAll(async () => {
-    app = await createTestApp({ store: 'embedded' });
-  });
-  afterAll(() => app.close());
   async function makeParent() {
     owners += 1;
     const owner = `owner ${owners}`;

@@ -1,22 +1,16 @@
 // When a client is told by HTTP to sign in, and when a refusal stays in-band.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { call, openSse, post, request } from '../../support/mcp.ts';
-import { bearer, createTestApp, type TestApp } from '../../support/test-app.ts';
+import { bearer, sharedApp } from '../../support/test-app.ts';
 
 const PING = request('ping');
 const UNKNOWN = `sk_test_${'0'.repeat(64)}`;
 
-describe.each(['lazy', 'eager'])('where clients get a key, %s', (mode) => {
-  let app: TestApp;
-  let key: string;
-  let user: Record<string, string>;
-  beforeAll(async () => {
-    app = await createTestApp({ env: { OAUTH_REDIRECTS: 'loopback', MCP_AUTH: mode } });
-    ({ key } = await app.createKey('alice'));
-    user = await bearer(app, 'alice');
-  });
-  afterAll(() => app.close());
+describe.each(['lazy', 'eager'])('where clients get a key, %s', async (mode) => {
+  const app = await sharedApp({ env: { OAUTH_REDIRECTS: 'loopback', MCP_AUTH: mode } });
+  const { key } = await app.createKey('alice');
+  const user = await bearer(app, 'alice');
 
   const at = (path: string) =>
     `scope="read", resource_metadata="${app.url}/.well-known/oauth-protected-resource${path}"`;

@@ -1,13 +1,21 @@
 // A key made for a connection: a person decides on it on the page of keys, whose request these tests send, and it is
 // made when the client redeems its code.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { rows } from '../../support/everything.ts';
-import { fieldsOf, makeForConnection, type Registered, register, unescaped } from '../../support/hand-over.ts';
+import { fieldsOf, makeForConnection, register, unescaped } from '../../support/hand-over.ts';
 import { createSignIn } from '../../support/oauth-client.ts';
 import { CLIENTS, signedIn } from '../../support/oauth-clients.ts';
 import { refusal } from '../../support/refusal.ts';
-import { bearer, createTestApp, eventsIn, listedKeys, readResponse, type TestApp } from '../../support/test-app.ts';
+import {
+  bearer,
+  createTestApp,
+  eventsIn,
+  listedKeys,
+  readResponse,
+  sharedApp,
+  type TestApp,
+} from '../../support/test-app.ts';
 
 const OTHER = 'https://other.example/mcp';
 const ENV = { OAUTH_REDIRECTS: 'loopback https://client.example/back', OAUTH_RESOURCES: OTHER };
@@ -78,21 +86,10 @@ test('a key is made when the code is redeemed, once, bound to the server, and th
   expect(await listedKeys(app, 'alice')).toEqual([]);
 });
 
-describe('a decision that is wrong makes nothing', () => {
-  let app: TestApp;
-  let client: Registered;
-  beforeAll(async () => {
-    const env = {
-      ...ENV,
-      KEY_SCOPES: 'read write',
-      KEY_MAX_DAYS: '90',
-      KEY_QUOTA: '5000/day',
-      JWT_SCOPE_CLAIM: 'scope',
-    };
-    app = await createTestApp({ env });
-    client = await register(app);
-  });
-  afterAll(() => app.close());
+describe('a decision that is wrong makes nothing', async () => {
+  const ceilings = { KEY_SCOPES: 'read write', KEY_MAX_DAYS: '90', KEY_QUOTA: '5000/day', JWT_SCOPE_CLAIM: 'scope' };
+  const app = await sharedApp({ env: { ...ENV, ...ceilings } });
+  const client = await register(app);
 
   const post = async (body: string, headers: Record<string, string>) => {
     const sent = { 'content-type': 'application/json', ...headers };

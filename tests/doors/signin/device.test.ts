@@ -1,6 +1,6 @@
 // A program without a browser asks for a key, a person decides, the program gets it (RFC 8628).
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { databaseOf, planOfCounting, storedCodes } from '../../store/tables.ts';
 import { EXCHANGE, JWT_BEARER } from '../../support/children.ts';
 import { testClock } from '../../support/clock.ts';
@@ -17,7 +17,15 @@ import {
 } from '../../support/key-request.ts';
 import { refusal } from '../../support/refusal.ts';
 import { type StoreMode, startStore } from '../../support/store-mode.ts';
-import { bearer, createTestApp, eventsIn, failureOf, listedKeys, type TestApp } from '../../support/test-app.ts';
+import {
+  bearer,
+  createTestApp,
+  eventsIn,
+  failureOf,
+  listedKeys,
+  sharedApp,
+  type TestApp,
+} from '../../support/test-app.ts';
 
 /** Open requests of one network. */
 const OPEN_MAX = 10;
@@ -156,12 +164,8 @@ test('a clock that is set back makes no request last longer, and one that was ah
   expect((await ask(app)).status).toBe(200);
 });
 
-describe('what a program may say', () => {
-  let app: TestApp;
-  beforeAll(async () => {
-    app = await createTestApp({ env: { ...ENV, TRUST_PROXY: '1' } });
-  });
-  afterAll(() => app.close());
+describe('what a program may say', async () => {
+  const app = await sharedApp({ env: { ...ENV, TRUST_PROXY: '1' } });
 
   test('150 emoji are a name, and scopes that are none are left out', async () => {
     const name = '🔑'.repeat(150);
@@ -229,12 +233,8 @@ describe('what a program may say', () => {
   });
 });
 
-describe('/token', () => {
-  let app: TestApp;
-  beforeAll(async () => {
-    app = await createTestApp({ env: { ...ENV, OAUTH_REDIRECTS: 'loopback' } });
-  });
-  afterAll(() => app.close());
+describe('/token', async () => {
+  const app = await sharedApp({ env: { ...ENV, OAUTH_REDIRECTS: 'loopback' } });
 
   test('the code of one kind is none of the other, at any time of its life', async () => {
     const client = await register(app);

@@ -6,30 +6,35 @@ import { createHash } from 'node:crypto';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { parseConfig } from '../../../src/start/package/index.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
-import { type DocumentServer, serveDocuments, trustAll } from '../../support/client-documents.ts';
+import { serveDocuments, trustAll } from '../../support/client-documents.ts';
 import { rows } from '../../support/everything.ts';
 import { CALLBACK, handOver, makeForConnection, register, sentBack } from '../../support/hand-over.ts';
 import { createSignIn } from '../../support/oauth-client.ts';
 import { CLIENTS, signedIn } from '../../support/oauth-clients.ts';
 import { refusal } from '../../support/refusal.ts';
 import { startServer } from '../../support/server-process.ts';
-import { bearer, createTestApp, eventsIn, readResponse, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
+import { shared } from '../../support/shared.ts';
+import {
+  bearer,
+  createTestApp,
+  eventsIn,
+  readResponse,
+  sharedApp,
+  TEST_SECRET,
+  type TestApp,
+} from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 const HOSTED = 'https://client.example/back';
 const VERIFIER = 'v'.repeat(43);
 const JSON_TYPE = { 'content-type': 'application/json' };
 
-let vendor: DocumentServer;
+const vendor = await shared(serveDocuments());
 let distrust: () => void;
 beforeAll(() => {
-  vendor = serveDocuments();
   distrust = trustAll();
 });
-afterAll(async () => {
-  distrust();
-  await vendor.stop();
-});
+afterAll(() => distrust());
 
 /** Publishes a document; `changed` members replace what it says. Returns the client's id. */
 function publish(changed: object = {}, { path = `/c${vendor.documents.size}.json`, headers = {} } = {}): string {
@@ -121,7 +126,7 @@ test('this machine and apps: any port, and nobody can prove who it is', async ()
   expect((await open(app, id, 'http://localhost:12345/other')).status).toBe(400);
 });
 
-describe('a document that is wrong is a page, and never a redirect', () => {
+describe('a document that is wrong is a page, and never a redirect', async () => {
   const big = (bytes: number) => (id: string) => {
     const text = JSON.stringify({ client_id: id, redirect_uris: [HOSTED], x: '' });
     return text.replace('"x":""', `"x":"${'x'.repeat(bytes - text.length)}"`);
@@ -214,17 +219,13 @@ describe('a document that is wrong is a page, and never a redirect', () => {
     ['201', 503, (id) => Response.json(JSON.parse(json({})(id)), { status: 201 })],
   ];
   const idOf = (at: number) => `${vendor.origin}/wrong/${at}.json`;
-  let app: TestApp;
-  beforeAll(async () => {
-    for (const [at, [, , body]] of DOCUMENTS.entries()) {
-      vendor.documents.set(pathOf(idOf(at)), () => {
-        const made = body(idOf(at));
-        return typeof made === 'string' ? new Response(made, { headers: JSON_TYPE }) : made;
-      });
-    }
-    app = await createTestApp({ env: envOf(...DOCUMENTS.map((_, at) => idOf(at))) });
-  });
-  afterAll(() => app.close());
+  for (const [at, [, , body]] of DOCUMENTS.entries()) {
+    vendor.documents.set(pathOf(idOf(at)), () => {
+      const made = body(idOf(at));
+      return typeof made === 'string' ? new Response(made, { headers: JSON_TYPE }) : made;
+    });
+  }
+  const app = await sharedApp({ env: envOf(...DOCUMENTS.map((_, at) => idOf(at))) });
 
   test.each(DOCUMENTS.map(([what, status], at) => [what, status, at] as const))('%s: %d', async (_, status, at) => {
     const id = idOf(at);

@@ -1,7 +1,7 @@
 // Under which address a request is answered, and which resources are this server: what a client was given must come back
 // in metadata, challenges and links, and no key is handed out for a server at another host, address or port.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { databaseOf } from '../../store/tables.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
@@ -13,7 +13,15 @@ import { call, post } from '../../support/mcp.ts';
 import { createSignIn } from '../../support/oauth-client.ts';
 import { CLIENTS, signedIn } from '../../support/oauth-clients.ts';
 import { type Runtime, startServer } from '../../support/server-process.ts';
-import { bearer, createTestApp, type Json, listedKeys, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
+import {
+  bearer,
+  createTestApp,
+  type Json,
+  listedKeys,
+  sharedApp,
+  TEST_SECRET,
+  type TestApp,
+} from '../../support/test-app.ts';
 
 const ENV = { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1', RATE_LIMIT_REQUESTS: '0' };
 
@@ -49,12 +57,8 @@ async function namesUnder(app: TestApp, host: string, headers: Record<string, st
   ];
 }
 
-describe('without PUBLIC_URL', () => {
-  let app: TestApp;
-  beforeAll(async () => {
-    app = await createTestApp({ env: { ...ENV, TRUST_PROXY: '1' } });
-  });
-  afterAll(() => app.close());
+describe('without PUBLIC_URL', async () => {
+  const app = await sharedApp({ env: { ...ENV, TRUST_PROXY: '1' } });
 
   test.each([
     ['a loopback name', 'localhost:8080', 'http://localhost:8080'],
@@ -111,14 +115,9 @@ test.each([
   expect(resource).toBe(url);
 });
 
-describe('which resources are this server', () => {
-  let app: TestApp;
-  let user: Record<string, string>;
-  beforeAll(async () => {
-    app = await createTestApp({ env: { ...ENV, OAUTH_RESOURCES: 'http://127.0.0.1:9000/mcp' } });
-    user = await bearer(app, 'alice');
-  });
-  afterAll(() => app.close());
+describe('which resources are this server', async () => {
+  const app = await sharedApp({ env: { ...ENV, OAUTH_RESOURCES: 'http://127.0.0.1:9000/mcp' } });
+  const user = await bearer(app, 'alice');
 
   /** Whether a key is handed out for `resource` in requests under `host`, by each way. */
   async function takes(resource: string, host: string): Promise<boolean[]> {

@@ -12,6 +12,7 @@ import { CALLBACK, makeForConnection, type Registered, register, sentBack } from
 import { askAsPerson, askForKey, type Door, pollForKey } from '../../support/key-request.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { type Runtime, startServer, USUAL_RUNTIME } from '../../support/server-process.ts';
+import { shared } from '../../support/shared.ts';
 import { freePorts, startSqld } from '../../support/sqld.ts';
 import { type StoreMode, startStore, storeEnvOn } from '../../support/store-mode.ts';
 import { readResponse, TEST_SECRET } from '../../support/test-app.ts';
@@ -111,8 +112,7 @@ const PLACES: [string, isProduction: boolean, (more: Env) => Promise<Place>][] =
   ['behind Caddy, which takes the path off', true, (more) => behindCaddy(true, more)],
 ];
 
-const vendor = serveDocuments();
-afterAll(() => vendor.stop());
+const vendor = await shared(serveDocuments());
 const CLIENT_ID = `${vendor.origin}/client.json`;
 vendor.documents.set('/client.json', () => Response.json({ client_id: CLIENT_ID, redirect_uris: [CALLBACK] }));
 const KNOWN = { NODE_EXTRA_CA_CERTS: vendor.certFile, DENO_CERT: vendor.certFile, OAUTH_CLIENTS: CLIENT_ID };

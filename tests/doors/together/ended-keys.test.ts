@@ -1,11 +1,12 @@
 // A key that was good and has ended is HTTP 401 for the whole POST: hosts run their helper for another key only then. A
 // key that nobody knows, and one whose owner is blocked, are refused in-band.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok } from '../../../src/start/package/index.ts';
 import { childOf } from '../../support/children.ts';
 import { ACCEPT, call, type HeaderMap, modern, openSse, post, request } from '../../support/mcp.ts';
+import { shared } from '../../support/shared.ts';
 import { bearer, createTestApp, type TestApp, type TestResponse } from '../../support/test-app.ts';
 import { anyone, facts } from '../../support/tools.ts';
 
@@ -142,12 +143,8 @@ const CHALLENGE = 'Bearer error="invalid_token", error_description="Invalid or e
 describe.each([
   ['without Connect', {}],
   ['with Connect', { OAUTH_REDIRECTS: 'loopback' }],
-])('%s', (mode, env: Record<string, string>) => {
-  let app: TestApp;
-  beforeAll(async () => {
-    app = await start(env);
-  });
-  afterAll(() => app.close());
+])('%s', async (mode, env: Record<string, string>) => {
+  const app = await shared(start(env));
 
   const expectEnded = (what: string, header: string, { status, headers, body }: TestResponse) => {
     expect([what, status, body.code]).toEqual([what, 401, 'invalid_api_key']);

@@ -1,13 +1,13 @@
 // Data of the operator's own on a key: who sets it, where it is handed on, and what it must be.
 
-import { afterAll, expect, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import { defineTool, ok, type ToolDeps, v } from '../../../src/start/package/index.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { rows } from '../../support/everything.ts';
 import { labelled } from '../../support/labels.ts';
 import { leaseOf, serviceOf } from '../../support/service.ts';
 import { STORE_MODES, startStore } from '../../support/store-mode.ts';
-import { bearer, createTestApp, eventsIn } from '../../support/test-app.ts';
+import { bearer, createTestApp, eventsIn, sharedApp } from '../../support/test-app.ts';
 import { facts } from '../../support/tools.ts';
 
 const ENV = { ADMIN_CLAIM: 'sub=root' };
@@ -23,13 +23,9 @@ const told = ({ guards }: ToolDeps) =>
   });
 
 const store = await startStore('embedded');
-const app = await createTestApp({ env: ENV, store });
+const app = await sharedApp({ env: ENV, store });
 /** Another process, with a tool of somebody's own. */
-const other = await createTestApp({ store, tools: (deps) => [told(deps)] });
-afterAll(async () => {
-  await app.close();
-  await other.close();
-});
+const other = await sharedApp({ store, tools: (deps) => [told(deps)] });
 
 async function toolIsTold(key: string): Promise<unknown> {
   other.clock.advance(1001);

@@ -1,12 +1,12 @@
 // JWTs that were made for another purpose (`typ`), of whoever signs user tokens, with the user's `sub` and this server as
 // `aud`: at each door that takes a user token, and at those that take keys.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { postJson } from '../../support/client.ts';
 import { handmade } from '../../support/handmade-token.ts';
 import { createIssuer, type Issuer } from '../../support/issuer.ts';
 import { call, fetchMcp, post, request } from '../../support/mcp.ts';
-import { createTestApp, insertKey, readResponse, type TestApp } from '../../support/test-app.ts';
+import { createTestApp, insertKey, readResponse, sharedApp, type TestApp } from '../../support/test-app.ts';
 import { expectRefused } from '../../users/refused-token.ts';
 
 const OTHER_PROFILES = [
@@ -77,22 +77,12 @@ describe.each([
   ['a secret', ofSecret],
   ['an issuer', ofIssuer(({ url }) => ({ JWT_ISSUER: url }))],
   ['a key set', ofIssuer(({ jwksUrl }) => ({ JWT_JWKS_URL: jwksUrl }))],
-])('of %s', (_, make) => {
-  let signers: Signers;
-  let app: TestApp;
-  let challenging: TestApp;
-  let token: MakeToken;
-  beforeAll(async () => {
-    signers = await make();
-    app = await createTestApp({ env: { ...signers.env, ADMIN_CLAIM: 'role=admin', OAUTH_DEVICE: '1' } });
-    challenging = await createTestApp({ env: { ...signers.env, OAUTH_REDIRECTS: 'loopback' } });
-    token = signers.tokenOf(app);
-  });
-  afterAll(async () => {
-    await app.close();
-    await challenging.close();
-    await signers.close();
-  });
+])('of %s', async (_, make) => {
+  const signers = await make();
+  afterAll(signers.close);
+  const app = await sharedApp({ env: { ...signers.env, ADMIN_CLAIM: 'role=admin', OAUTH_DEVICE: '1' } });
+  const challenging = await sharedApp({ env: { ...signers.env, OAUTH_REDIRECTS: 'loopback' } });
+  const token = signers.tokenOf(app);
 
   const bearer = async (typ: unknown, claims = {}) => ({ authorization: `Bearer ${await token(typ, claims)}` });
 

@@ -1,10 +1,11 @@
 // Spans of calls, as OpenTelemetry's own classes decode them.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, err, failure, ok, type ToolDeps } from '../../../src/start/package/index.ts';
 import { type Collector, type ReceivedSpan, startCollector } from '../../support/collector.ts';
 import { call, fetchMcp, modern, openSse, post, request } from '../../support/mcp.ts';
+import { shared } from '../../support/shared.ts';
 import { bearer, createTestApp, type Env, type TestApp } from '../../support/test-app.ts';
 import { anyone, facts } from '../../support/tools.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -50,21 +51,11 @@ async function sent(app: TestApp, collector: Collector, atLeast = 0): Promise<re
 }
 const seen = new WeakMap<Collector, number>();
 
-describe('by default', () => {
-  let collector: Collector;
-  let app: TestApp;
-  let key: string;
-  let id: string;
-  beforeAll(async () => {
-    collector = startCollector();
-    app = await startApp(collector);
-    ({ id, key } = await app.createKey('alice', { name: 'a name that is nobody’s business' }));
-    await sent(app, collector, 1);
-  });
-  afterAll(async () => {
-    await app.close();
-    collector[Symbol.dispose]();
-  });
+describe('by default', async () => {
+  const collector = await shared(startCollector());
+  const app = await shared(startApp(collector));
+  const { id, key } = await app.createKey('alice', { name: 'a name that is nobody’s business' });
+  await sent(app, collector, 1);
   const own = () => ({ 'x-api-key': key });
 
   test('a call over REST is a span by the conventions for HTTP', async () => {
