@@ -1,13 +1,13 @@
 // Every tool, with every kind of credential, over every transport and protocol revision: one expected outcome each,
 // worked out here from the README alone, and compared with what the server responds in every way there is to ask.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { SignJWT } from 'jose';
 import { postJson } from '../support/client.ts';
 import { rows } from '../support/everything.ts';
 import { type HeaderMap, META, MODERN, openSse } from '../support/mcp.ts';
 import { problemText, publicPart, type ServerCode } from '../support/tables.ts';
-import { createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
+import { sharedApp, TEST_SECRET } from '../support/test-app.ts';
 
 /** A code; with the kind of credential that the sentence names instead, if it names one. */
 type Outcome =
@@ -37,90 +37,70 @@ interface Carried {
   readonly meta?: string;
 }
 
-let app: TestApp;
-const carried = new Map<string, Carried>();
+const app = await sharedApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
+const jwt = await app.token('alice');
+const expiredJwt = await app.token('alice', { exp: Math.floor(app.clock.nowMs() / 1000) - 60 });
+const foreignJwt = await new SignJWT({ sub: 'alice', exp: 9_999_999_999 })
+  .setProtectedHeader({ alg: 'HS256' })
+  .sign(new TextEncoder().encode(`${TEST_SECRET} of somebody else`));
+const { key } = await app.createKey('alice');
+const scopeless = (await app.createKey('alice', { scopes: ['write', 'READ', 'read:orders'] })).key;
+const revoked = await app.createKey('alice');
+await app.call('revoke_api_key', { keyId: revoked.id }, { authorization: `Bearer ${jwt}` });
+const deleted = await app.createKey('alice');
+await app.call('delete_api_key', { keyId: deleted.id }, { authorization: `Bearer ${jwt}` });
+const expired = (await app.createKey('alice', { expiresInDays: 1e-6 })).key;
+app.clock.advance(1000);
+const otherPrefix = key.replace('sk_test_', 'sk_live_');
+const never = `sk_test_${'0'.repeat(64)}`;
 
-beforeAll(async () => {
-  app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
-  const jwt = await app.token('alice');
-  const expiredJwt = await app.token('alice', { exp: Math.floor(app.clock.nowMs() / 1000) - 60 });
-  const foreignJwt = await new SignJWT({ sub: 'alice', exp: 9_999_999_999 })
-    .setProtectedHeader({ alg: 'HS256' })
-    .sign(new TextEncoder().encode(`${TEST_SECRET} of somebody else`));
-  const { key } = await app.createKey('alice');
-  const scopeless = (await app.createKey('alice', { scopes: ['write', 'READ', 'read:orders'] })).key;
-  const revoked = await app.createKey('alice');
-  await app.call('revoke_api_key', { keyId: revoked.id }, { authorization: `Bearer ${jwt}` });
-  const deleted = await app.createKey('alice');
-  await app.call('delete_api_key', { keyId: deleted.id }, { authorization: `Bearer ${jwt}` });
-  const expired = (await app.createKey('alice', { expiresInDays: 1e-6 })).key;
-  app.clock.advance(1000);
-  const otherPrefix = key.replace('sk_test_', 'sk_live_');
-  const never = `sk_test_${'0'.repeat(64)}`;
-
-  const bearer = (text: string) => ({ authorization: `Bearer ${text}` });
-  const x = (text: string) => ({ 'x-api-key': text });
-  const all: Readonly<Record<string, Carried>> = {
-    nothing: {},
-    'a user token': { headers: bearer(jwt) },
-    'an expired user token': { headers: bearer(expiredJwt) },
-    'a user token of another secret': { headers: bearer(foreignJwt) },
-    'a user token in X-API-Key': { headers: x(jwt) },
-    'a user token in _meta': { meta: jwt },
-    'a user token without Bearer': { headers: { authorization: jwt } },
-    'another scheme': { headers: { authorization: 'Basic YWxpY2U6cGFzc3dvcmQ=' } },
-    'a key in X-API-Key': { headers: x(key) },
-    'a key in Authorization': { headers: bearer(key) },
-    'a key in _meta': { meta: key },
-    'a key without the scope': { headers: x(scopeless) },
-    'a revoked key': { headers: x(revoked.key) },
-    'a revoked key in _meta': { meta: revoked.key },
-    'a deleted key': { headers: x(deleted.key) },
-    'an expired key': { headers: bearer(expired) },
-    'a key with the other prefix': { headers: x(otherPrefix) },
-    'a key never issued': { headers: x(never) },
-    'a user token and a key': { headers: { ...bearer(jwt), ...x(key) } },
-    'a user token and a key in _meta': { headers: bearer(jwt), meta: key },
-    'a bad user token and a key': { headers: { ...bearer(expiredJwt), ...x(key) } },
-    'a user token and a bad key': { headers: { ...bearer(jwt), ...x(revoked.key) } },
-    'a bad key before a good one': { headers: { ...x(never), ...bearer(key) }, meta: key },
-    'a good key before bad ones': { headers: { ...x(key), ...bearer(never) }, meta: never },
-    'a good key in Authorization before a bad one in _meta': { headers: bearer(key), meta: never },
-    'an empty X-API-Key before a key': { headers: { ...x(''), ...bearer(key) } },
-  };
-  for (const [name, value] of Object.entries(all)) carried.set(name, value);
-});
-afterAll(() => app.close());
-
-/** [management tools, get_data] for each credential. whoami is get_data without a scope. */
-const EXPECTED: Readonly<Record<string, readonly [Outcome, Outcome]>> = {
-  nothing: ['missing_token', 'missing_api_key'],
-  'a user token': ['ok', 'invalid_api_key: a token'],
-  'an expired user token': ['invalid_token: expired', 'invalid_api_key: a token'],
-  'a user token of another secret': ['invalid_token', 'invalid_api_key: a token'],
-  'a user token in X-API-Key': ['missing_token', 'invalid_api_key: a token'],
-  'a user token in _meta': ['missing_token', 'invalid_api_key: a token'],
-  'a user token without Bearer': ['missing_token: without Bearer', 'missing_api_key: without Bearer'],
-  'another scheme': ['missing_token', 'missing_api_key'],
-  'a key in X-API-Key': ['missing_token: a key', 'ok'],
-  'a key in Authorization': ['invalid_token: a key', 'ok'],
-  'a key in _meta': ['missing_token: a key', 'ok'],
-  'a key without the scope': ['missing_token: a key', 'insufficient_scope'],
-  'a revoked key': ['missing_token: a key', 'invalid_api_key'],
-  'a revoked key in _meta': ['missing_token: a key', 'invalid_api_key'],
-  'a deleted key': ['missing_token: a key', 'invalid_api_key'],
-  'an expired key': ['invalid_token: a key', 'invalid_api_key'],
+const bearer = (text: string) => ({ authorization: `Bearer ${text}` });
+const x = (text: string) => ({ 'x-api-key': text });
+/** What each carries, and what management tools and get_data say to it. whoami is get_data without a scope. */
+const CREDENTIALS: Readonly<Record<string, readonly [Carried, Outcome, Outcome]>> = {
+  nothing: [{}, 'missing_token', 'missing_api_key'],
+  'a user token': [{ headers: bearer(jwt) }, 'ok', 'invalid_api_key: a token'],
+  'an expired user token': [{ headers: bearer(expiredJwt) }, 'invalid_token: expired', 'invalid_api_key: a token'],
+  'a user token of another secret': [{ headers: bearer(foreignJwt) }, 'invalid_token', 'invalid_api_key: a token'],
+  'a user token in X-API-Key': [{ headers: x(jwt) }, 'missing_token', 'invalid_api_key: a token'],
+  'a user token in _meta': [{ meta: jwt }, 'missing_token', 'invalid_api_key: a token'],
+  'a user token without Bearer': [
+    { headers: { authorization: jwt } },
+    'missing_token: without Bearer',
+    'missing_api_key: without Bearer',
+  ],
+  'another scheme': [{ headers: { authorization: 'Basic YWxpY2U6cGFzc3dvcmQ=' } }, 'missing_token', 'missing_api_key'],
+  'a key in X-API-Key': [{ headers: x(key) }, 'missing_token: a key', 'ok'],
+  'a key in Authorization': [{ headers: bearer(key) }, 'invalid_token: a key', 'ok'],
+  'a key in _meta': [{ meta: key }, 'missing_token: a key', 'ok'],
+  'a key without the scope': [{ headers: x(scopeless) }, 'missing_token: a key', 'insufficient_scope'],
+  'a revoked key': [{ headers: x(revoked.key) }, 'missing_token: a key', 'invalid_api_key'],
+  'a revoked key in _meta': [{ meta: revoked.key }, 'missing_token: a key', 'invalid_api_key'],
+  'a deleted key': [{ headers: x(deleted.key) }, 'missing_token: a key', 'invalid_api_key'],
+  'an expired key': [{ headers: bearer(expired) }, 'invalid_token: a key', 'invalid_api_key'],
   // Not found, because it is a different text; that a prefix alone decides nothing is tested in calls/api-key.test.ts.
-  'a key with the other prefix': ['missing_token: a key', 'invalid_api_key'],
-  'a key never issued': ['missing_token: a key', 'invalid_api_key'],
-  'a user token and a key': ['ok', 'ok'],
-  'a user token and a key in _meta': ['ok', 'invalid_api_key: a token'],
-  'a bad user token and a key': ['invalid_token: expired', 'ok'],
-  'a user token and a bad key': ['ok', 'invalid_api_key'],
-  'a bad key before a good one': ['invalid_token: a key', 'invalid_api_key'],
-  'a good key before bad ones': ['invalid_token: a key', 'ok'],
-  'a good key in Authorization before a bad one in _meta': ['invalid_token: a key', 'ok'],
-  'an empty X-API-Key before a key': ['invalid_token: a key', 'ok'],
+  'a key with the other prefix': [{ headers: x(otherPrefix) }, 'missing_token: a key', 'invalid_api_key'],
+  'a key never issued': [{ headers: x(never) }, 'missing_token: a key', 'invalid_api_key'],
+  'a user token and a key': [{ headers: { ...bearer(jwt), ...x(key) } }, 'ok', 'ok'],
+  'a user token and a key in _meta': [{ headers: bearer(jwt), meta: key }, 'ok', 'invalid_api_key: a token'],
+  'a bad user token and a key': [{ headers: { ...bearer(expiredJwt), ...x(key) } }, 'invalid_token: expired', 'ok'],
+  'a user token and a bad key': [{ headers: { ...bearer(jwt), ...x(revoked.key) } }, 'ok', 'invalid_api_key'],
+  'a bad key before a good one': [
+    { headers: { ...x(never), ...bearer(key) }, meta: key },
+    'invalid_token: a key',
+    'invalid_api_key',
+  ],
+  'a good key before bad ones': [
+    { headers: { ...x(key), ...bearer(never) }, meta: never },
+    'invalid_token: a key',
+    'ok',
+  ],
+  'a good key in Authorization before a bad one in _meta': [
+    { headers: bearer(key), meta: never },
+    'invalid_token: a key',
+    'ok',
+  ],
+  'an empty X-API-Key before a key': [{ headers: { ...x(''), ...bearer(key) } }, 'invalid_token: a key', 'ok'],
 };
 
 /** Input that each tool accepts, and that changes nothing that other calls need. */
@@ -259,15 +239,13 @@ const OF_EACH_KIND = [
   'a user token and a key in _meta',
   'a bad key before a good one',
 ];
-const ALL = Object.entries(EXPECTED);
+const ALL = Object.entries(CREDENTIALS).map(([name, of]) => [name, ...of] as const);
 const ofEachKind = ALL.filter(([name]) => OF_EACH_KIND.includes(name));
 const others = ALL.filter(([name]) => !OF_EACH_KIND.includes(name));
 
 describe.each(Object.entries(TRANSPORTS))('over %s', (transport, ask) => {
   const credentials = transport === 'POST /tools' ? ALL : rows([...ofEachKind, ...others], ofEachKind.length);
-  test.each([...credentials])('with %s', async (name, [managing, reading]) => {
-    const credential = carried.get(name);
-    if (credential === undefined) throw new Error(`no credential is called ${name}`);
+  test.each([...credentials])('with %s', async (name, credential, managing, reading) => {
     for (const [tool, input] of Object.entries(INPUTS)) {
       app.clock.advance(50); // each list needs its token
       const asked = await ask(tool, input, credential);
@@ -312,8 +290,7 @@ describe('for other services', () => {
   const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
   const isKey = (outcome: Outcome) => outcome === 'ok' || outcome === 'insufficient_scope';
 
-  test.each(Object.entries(EXPECTED))('/verify with %s', async (name, [, reading]) => {
-    const { headers = {}, meta } = carried.get(name) ?? {};
+  test.each(ALL)('/verify with %s', async (name, { headers = {}, meta }, _, reading) => {
     const body = JSON.stringify({ _meta: { api_key: meta } });
     const response = await fetch(`${app.url}/verify?scope=read`, { method: 'POST', headers, body });
     const code = response.status === 200 ? 'ok' : ((await response.json()) as { code: string }).code;
@@ -321,9 +298,8 @@ describe('for other services', () => {
     expect(response.headers.get('x-key-owner')).toBe(code === 'ok' ? 'alice' : '');
   });
 
-  test.each(Object.entries(EXPECTED))('/introspect by %s: nobody without the scope', async (name, [, reading]) => {
-    const { headers = {} } = carried.get(name) ?? {};
-    const body = `token=${carried.get('a key in X-API-Key')?.headers?.['x-api-key']}`;
+  test.each(ALL)('/introspect by %s: nobody without the scope', async (name, { headers }, _, reading) => {
+    const body = `token=${key}`;
     const response = await fetch(`${app.url}/introspect`, { method: 'POST', headers: { ...headers, ...FORM }, body });
     expect({ status: response.status, body: await response.json() }).toEqual(
       isKey(VERIFIED[name] ?? reading)
@@ -332,8 +308,7 @@ describe('for other services', () => {
     );
   });
 
-  test.each(Object.entries(EXPECTED))('/introspect of %s', async (name, [, reading]) => {
-    const { headers = {}, meta = '-' } = carried.get(name) ?? {};
+  test.each(ALL)('/introspect of %s', async (_name, { headers = {}, meta = '-' }, _, reading) => {
     const [sent] = ['x-api-key', 'authorization'].map((header) => headers[header]).filter(Boolean);
     const token = sent?.replace('Bearer ', '') ?? meta; // the one that decides
     const service = await app.createKey('operator', { scopes: ['introspect'] });
@@ -344,10 +319,6 @@ describe('for other services', () => {
     });
     expect(((await response.json()) as { active: boolean }).active).toBe(isKey(reading));
   });
-});
-
-test('every credential has an expectation, and every expectation a credential', () => {
-  expect([...carried.keys()]).toEqual(Object.keys(EXPECTED));
 });
 
 test('over REST a foreign id and a missing one differ in no header either', async () => {
