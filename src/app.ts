@@ -4,7 +4,7 @@ import { healthRoute } from './api/health.ts';
 import { createApi } from './api/index.ts';
 import type { Config } from './config/config.ts';
 import { type Core, type CoreOptions, createCore, prepareBase } from './core.ts';
-import { childrenStore, openChildren } from './doors/children/index.ts';
+import { CHILD_LOOKUP, createChildStore, openChildren } from './doors/children/index.ts';
 import { type MetricsDoor, openMetrics, type ProcessUsage } from './doors/metrics/index.ts';
 import { openPage } from './doors/page/index.ts';
 import { openRules, RULE_LOOKUP, warnOfRules, workloadGrants } from './doors/rules/index.ts';
@@ -75,8 +75,8 @@ export async function prepareService(config: Config, options: ServiceOptions): P
   const metrics = await openMetrics(config, options);
   const base = await prepareBase(config, options, {
     watch: metrics?.watch,
-    derived: childrenStore,
-    rules: RULE_LOOKUP,
+    lookups: [CHILD_LOOKUP, RULE_LOOKUP], // in this order: a rule may have made a child
+    createDerived: createChildStore,
     createReplica: await replicasOf(config),
   });
   try {

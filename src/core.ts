@@ -55,7 +55,7 @@ export interface Watch {
 const UNWATCHED: Watch = { store: (store) => store, guard: undefined, verify: ({ verify }) => verify, token() {} };
 
 /** What doors add to the store, and what watches it. */
-export interface Beneath extends Pick<StoreOptions, 'derived' | 'rules' | 'createReplica'> {
+export interface Beneath extends Pick<StoreOptions, 'lookups' | 'createDerived' | 'createReplica'> {
   readonly watch?: Watch | undefined;
 }
 

@@ -31,39 +31,30 @@ import {
 /** The number of the newest change; needs `feed f`. */
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
 
-/** How the statement that finds keys also finds derived ones, which a table of their own has. */
-export interface DerivedLookup {
-  /** Joins the derived key with the hash `h.value`, if there is one. */
-  readonly join: string;
-  /** The hash of its parent's secret; NULL: there is no derived key. */
-  readonly parentHash: string;
-  /** The column from which `read` reads it. */
-  readonly column: string;
-  /** Returns the derived key of a row, or null. `parent`: the key found by `parentHash`. */
-  read(row: Row, parent: PresentedKey | null): PresentedKey | null;
-}
-
-const NO_DERIVED: DerivedLookup = { join: '', parentHash: 'NULL', column: 'NULL', read: () => null };
-
-/** How the statement that finds a key by a rule's hash reads what the rule gives of it. */
-export interface RuleLookup {
-  /** Joins the rule with this hash, if there is one. */
+/** How the statement that finds keys also finds what stands for one, which a table of a door has. */
+export interface KeyLookup {
+  /** Joins the row with this hash, if there is one. */
   join(hash: string): string;
-  /** The column from which `read` reads the rule. */
+  /** Selects the hash of its key's secret, for which the lookups after this one are asked; by default the row's own. */
+  readonly keyHash?: string;
+  /** The column from which `read` reads the row. */
   readonly column: string;
-  /** Returns the key as the rule of a row, if there is one, gives it. */
-  read(row: Row, key: PresentedKey): PresentedKey;
+  /** Returns the key as the row gives it, if there is one. `key`: the one found by the hash; null: none. */
+  read(row: Row, key: PresentedKey | null): PresentedKey | null;
 }
 
-const NO_RULES: RuleLookup = { join: () => '', column: 'NULL', read: (_, key) => key };
-
-/** Finds keys by the hashes of their secrets and rules, and derived keys with their parents. */
-function findOf({ join, parentHash, column }: DerivedLookup, rules: RuleLookup): string {
-  const secret = `coalesce(${parentHash}, h.value)`;
-  return `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ${secret} AS presented_hash, ${column}, ${rules.column},
-${IS_BLOCKED}, ${KEY_COLUMNS}, ${COUNTS}, ${OWNER_SETTINGS}, ${OWNER_COUNTS} FROM feed f
-LEFT JOIN json_each(?1) h ${join} ${rules.join(secret)}
-LEFT JOIN api_keys k ON k.row = ${rowBy(secret)} LEFT JOIN owners o ON o.owner = k.user_id`;
+/** Finds keys by the hashes of their secrets, and by lookups. */
+function findOf(lookups: readonly KeyLookup[]): string {
+  let secret = 'h.value';
+  const joins = lookups.map(({ join, keyHash }) => {
+    const joined = join(secret);
+    if (keyHash !== undefined) secret = `coalesce(${keyHash}, ${secret})`;
+    return joined;
+  });
+  const columns = lookups.map(({ column }) => `${column}, `).join('');
+  return `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ${secret} AS presented_hash, ${columns}${IS_BLOCKED},
+${KEY_COLUMNS}, ${COUNTS}, ${OWNER_SETTINGS}, ${OWNER_COUNTS} FROM feed f LEFT JOIN json_each(?1) h
+${joins.join(' ')} LEFT JOIN api_keys k ON k.row = ${rowBy(secret)} LEFT JOIN owners o ON o.owner = k.user_id`;
 }
 
 const FIND_OWN = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms, ${RULES_OF} AS rules FROM api_keys k WHERE id = ?1 AND user_id = ?2`;
@@ -93,18 +84,17 @@ const BLOCKED = 'SELECT 1 FROM blocked_owners WHERE owner = ?';
 function createFind(
   primary: Database,
   replica: Replica | null,
-  derived: DerivedLookup,
-  rules: RuleLookup,
+  lookups: readonly KeyLookup[],
 ): KeyReads['findByHashes'] {
-  const sql = findOf(derived, rules);
+  const sql = findOf(lookups);
 
   /** Returns the rows by the requested hashes, all as of one position. */
   function foundIn(rows: readonly Row[], asOf: CountsAsOf, countsIn: (counts: Value | undefined) => KeyCounts | null) {
     const position = positionOf(firstOf(rows)); // there is a row even if no key was found
     const found = new Map<string, Found>();
     for (const row of rows) {
-      const key = row.id === null ? null : rules.read(row, presentedOf(row));
-      const record = derived.read(row, key) ?? key;
+      const key = row.id === null ? null : presentedOf(row);
+      const record = lookups.reduceRight((found, { read }) => read(row, found), key);
       if (record === null) continue;
       const counts = { counts: key && countsIn(row.counts), ownerCounts: key && countsIn(row.owner_counts), asOf };
       found.set(record.presentedHash, { record, position, ...counts });
@@ -140,12 +130,7 @@ function createFind(
 /** Returns whether all of it was found: a derived key may be in a replica before its parent. */
 const isWhole = (found: Found | undefined): found is Found => found !== undefined && found.record?.parent?.key !== null;
 
-export const keyReads = (
-  primary: Database,
-  replica: Replica | null,
-  derived: DerivedLookup = NO_DERIVED,
-  rules: RuleLookup = NO_RULES,
-): KeyReads => ({
+export const keyReads = (primary: Database, replica: Replica | null, lookups: readonly KeyLookup[]): KeyReads => ({
   async listByUser(userId, after, { bytesMax, keysMax }) {
     const { createdAtMs, row } = after ?? BEFORE_ALL;
     const args = [userId, createdAtMs, row, bytesMax, keysMax];
@@ -165,7 +150,7 @@ export const keyReads = (
     return row === undefined ? null : listedOf(row);
   },
 
-  findByHashes: createFind(primary, replica, derived, rules),
+  findByHashes: createFind(primary, replica, lookups),
 
   async isBlocked(owner, withinMs) {
     return (await primary.read({ sql: BLOCKED, args: [owner], fairnessKey: owner }, withinMs)).length > 0;

@@ -14,7 +14,7 @@ import { createOutageLog } from '../watch/outage.ts';
 import { countsStore } from './counts.ts';
 import { type Database, type DatabaseConfig, firstOf, nowMsOf } from './database.ts';
 import { keyChanges } from './key-changes.ts';
-import { type DerivedLookup, keyReads, type RuleLookup } from './key-reads.ts';
+import { type KeyLookup, keyReads } from './key-reads.ts';
 import type { RemoteOptions } from './remote/open.ts';
 import { WRITE_PROBE } from './schema.ts';
 import { createUpkeep, type Upkeep, type UpkeepOptions } from './upkeep.ts';
@@ -45,17 +45,11 @@ function makeFolder(variable: string, folder: string): void {
 /** The rows of server_secrets (db/README.md). */
 type ServerSecret = 'request_state' | 'client_id';
 
-/** A table of derived keys: how keys are looked up in it, and what else is done with it. */
-export interface DerivedStore {
-  readonly lookup: DerivedLookup;
-  create(db: Database): DerivedKeys;
-}
-
 export interface StoreOptions extends UpkeepOptions, RemoteOptions {
-  /** Keys that are derived from others, and kept in a table of their own; by default there are none. */
-  readonly derived?: DerivedStore | undefined;
-  /** Rules by which keys are found, too; by default there are none. */
-  readonly rules?: RuleLookup | undefined;
+  /** By what keys are found besides the hashes of their secrets; by default by nothing. */
+  readonly lookups?: readonly KeyLookup[];
+  /** Creates the store of keys that are derived from others; by default there are none. */
+  readonly createDerived?: (db: Database) => DerivedKeys;
 }
 
 export type Store = Awaited<ReturnType<typeof prepareStore>>;
@@ -72,7 +66,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
   const writes = watchWrites(unwatched, options);
   const { db } = writes;
   const keyStore: KeyStore = {
-    ...keyReads(db, replica, options.derived?.lookup, options.rules),
+    ...keyReads(db, replica, options.lookups ?? []),
     ...keyChanges(db),
     ...countsStore(db, usesPerWrite),
   };
@@ -87,7 +81,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
 
   return {
     ...keyStore,
-    derived: options.derived?.create(db) ?? NO_DERIVED_KEYS,
+    derived: options.createDerived?.(db) ?? NO_DERIVED_KEYS,
     db,
     mode: replica === null ? config.mode : 'replica',
     replicaState: replica?.state,

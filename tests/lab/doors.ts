@@ -15,11 +15,12 @@ type Edit = readonly [file: string, place: RegExp, instead?: string];
 export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
   services: [['app.ts', / {6}\.\.\.openServices\(.*\n/]],
   children: [
-    ['app.ts', / {4}derived: childrenStore,\n/],
+    ['app.ts', /(?<=lookups: \[)CHILD_LOOKUP, /],
+    ['app.ts', / {4}createDerived: createChildStore,\n/],
     ['app.ts', / {2}const children = openChildren\(.*\n/],
     ['app.ts', / {2}const workloads = workloadGrants\(children\.delegate\);\n/],
     ['app.ts', /, \.\.\.children\.grantTypes, \.\.\.workloads/],
-    ['commands/keys/database.ts', / {4}derived: childrenStore,\n/],
+    ['commands/keys/database.ts', / {4}createDerived: createChildStore,\n/],
   ],
   admin: [
     ['app.ts', / {2}const \{ tools, part \} = .*\n/],
@@ -30,7 +31,7 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
     ['app.ts', /(?<=\[tools), ownerTools\(core\)/],
   ],
   rules: [
-    ['app.ts', / {4}rules: RULE_LOOKUP,\n/],
+    ['app.ts', /(?<=lookups: \[.*), RULE_LOOKUP/],
     ['app.ts', /(?<=createCore\(base), openRules/],
     ['app.ts', / {2}const workloads = workloadGrants\(children\.delegate\);\n/],
     ['app.ts', /, \.\.\.workloads/],

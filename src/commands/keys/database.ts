@@ -6,7 +6,7 @@ import { userInfo } from 'node:os';
 import { resolve } from 'node:path';
 import { type Config, parseConfig } from '../../config/config.ts';
 import type { Env } from '../../config/env.ts';
-import { childrenStore } from '../../doors/children/index.ts';
+import { createChildStore } from '../../doors/children/index.ts';
 import type { InvalidInput } from '../../ground/problem.ts';
 import { type Sha256, systemClock } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
@@ -68,7 +68,7 @@ export async function withStore<T>(
     log,
     eventDays: config.eventDays,
     usageDays: config.usageDays,
-    derived: childrenStore,
+    createDerived: createChildStore,
   }).catch((error) => {
     throw new CommandError(reasonOf(error));
   });

@@ -3,12 +3,9 @@
 
 import type { Redeem } from '../../api/token.ts';
 import { atFirstUse } from '../../ground/first-use.ts';
-import type { DerivedStore } from '../../store/open.ts';
 import type { Delegate, DelegateOptions } from './exchange.ts';
-import { CHILD_LOOKUP, createChildStore } from './store.ts';
 
-/** How the store keeps and finds children. */
-export const childrenStore: DerivedStore = { lookup: CHILD_LOOKUP, create: createChildStore };
+export { CHILD_LOOKUP, createChildStore } from './store.ts';
 
 /** The grant type of RFC 8693. */
 const EXCHANGE_GRANT = 'urn:ietf:params:oauth:grant-type:token-exchange';

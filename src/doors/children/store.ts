@@ -5,7 +5,7 @@ import type { Origin } from '../../keys/actor.ts';
 import type { ChildName, ChildRecord, DerivedKeys, EndedChild } from '../../keys/store.ts';
 import { type Database, listIn, type Row, type Value } from '../../store/database.ts';
 import { hasChanged } from '../../store/key-changes.ts';
-import { BEFORE_ALL, type DerivedLookup } from '../../store/key-reads.ts';
+import { BEFORE_ALL, type KeyLookup } from '../../store/key-reads.ts';
 import { hasRule, hasSecret, rowBy, scopesFrom } from '../../store/rows.ts';
 import { DELEGATE, keyUnder, scopesUnder } from './child.ts';
 
@@ -42,12 +42,12 @@ function childOf(json: Value | undefined): ChildRecord {
   };
 }
 
-/** Finds children with keys: by a child's secret its parent, by the secret that made it. */
-export const CHILD_LOOKUP: DerivedLookup = {
-  join: 'LEFT JOIN children c ON c.key_hash = h.value',
-  parentHash: 'c.parent_hash',
+/** Finds children with keys: by a child's secret its parent, by the secret or rule that made it. */
+export const CHILD_LOOKUP: KeyLookup = {
+  join: (hash) => `LEFT JOIN children c ON c.key_hash = ${hash}`,
+  keyHash: 'c.parent_hash',
   column: `${CHILD} AS child`,
-  read: ({ child }, parent) => (child === null ? null : keyUnder(childOf(child), parent)),
+  read: ({ child }, key) => (child === null ? key : keyUnder(childOf(child), key)),
 };
 
 /** Returns the condition that key `k` accepts this secret or rule, and it may have children, like barOf in child.ts. */

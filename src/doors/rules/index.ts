@@ -10,7 +10,7 @@ import { splitScopes } from '../../ground/text.ts';
 import type { Caller } from '../../keys/actor.ts';
 import type { Rules } from '../../keys/verify.ts';
 import { listIn } from '../../store/database.ts';
-import type { RuleLookup } from '../../store/key-reads.ts';
+import type { KeyLookup } from '../../store/key-reads.ts';
 import { scopesFrom } from '../../store/rows.ts';
 import type { TokensOptions } from './tokens.ts';
 
@@ -52,11 +52,11 @@ export function openRules(core: TokensOptions): Rules {
 }
 
 /** Finds the key of a rule by the rule's hash, as if that were a secret's, with the scopes that the rule gives. */
-export const RULE_LOOKUP: RuleLookup = {
+export const RULE_LOOKUP: KeyLookup = {
   join: (hash) => `LEFT JOIN rules r ON r.hash = ${hash}`,
   column: 'iif(r.id IS NULL, NULL, json_array(r.hash, r.scopes)) AS rule',
   read({ rule }, key) {
-    if (rule === null) return key;
+    if (rule === null || key === null) return key;
     const [presentedHash, scopesJson] = listIn(rule); // written by `column`
     const given: readonly string[] | null = scopesJson === null ? null : scopesFrom(scopesJson);
     const scopes = given === null ? key.scopes : key.scopes.filter((scope) => given.includes(scope));
