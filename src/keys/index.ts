@@ -56,7 +56,7 @@ export function createKeyDomain(options: KeyDomainOptions) {
     usage,
     readKeys,
     unknownKeys: createUnknownKeys(readKeys, true, lookupBudgets, clock, log),
-    findRule: rules?.findRule,
+    rules,
     granted: createGranted(options.ceilings, options.audience, log),
     failedChanges: createPersonBudget([LIMITS.failedChanges], clock, log),
     creations: createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log),

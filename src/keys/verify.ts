@@ -9,7 +9,6 @@ import { redactFrom } from '../watch/redact.ts';
 import type { Caller, RuleOfToken, Workload } from './actor.ts';
 import type { Audience } from './audience.ts';
 import type { ChangeParts } from './changes.ts';
-import type { Feed } from './feed.ts';
 import { type KnownKey, KnownKeys, type KnownKeysOptions } from './known-keys.ts';
 import { earlier, endOf, fingerprintOf, hashKey, isKeyShaped, mayBeJwt, refusalAt } from './record.ts';
 import { createUseFirst } from './rotating.ts';
@@ -36,12 +35,17 @@ export interface KeyIdentity {
   readonly token: string;
 }
 
-/** Finds the rule that lets a token in; null: no rule names its issuer, so that it is nobody's key. */
-export type FindRule = (token: string, caller: Caller) => Awaitable<Result<RuleOfToken | null, Problem>>;
+/** A rule that lets a token in. */
+export interface FoundRule {
+  readonly rule: RuleOfToken;
+  /** When that was known (monotonic); infinity: it is not in question. */
+  readonly atMs: number;
+}
 
 /** Rules that let tokens of other issuers in as keys. */
 export interface Rules {
-  readonly findRule: FindRule;
+  /** Finds the rule that lets a token in; null: it is nobody's key. */
+  find(token: string, caller: Caller): Awaitable<Result<FoundRule | null, Problem>>;
   /** Returns whether a token is to be looked at as a workload's, and not as a user's. */
   isOfRule(token: string): Awaitable<boolean>;
 }
@@ -79,25 +83,20 @@ interface Presented {
   readonly keyHash: string;
   readonly caller: Caller;
   readonly purpose: Purpose;
-  readonly rule: RuleOfToken | null;
-  /** When it was known that the rule lets the token in (monotonic); NOT_ASKED: that is not in question. */
-  readonly foundAtMs: number;
+  readonly found: FoundRule | null;
 }
-
-const NOT_ASKED = Number.POSITIVE_INFINITY;
 
 export type Verifier = ReturnType<typeof createVerifier>;
 
 export interface VerifierOptions extends KnownKeysOptions, ChangeParts {
-  /** Finds the rules that let tokens of other issuers in; by default there are none. */
-  readonly findRule?: FindRule | undefined;
+  /** By default there are none. */
+  readonly rules?: Rules | undefined;
   readonly audience: Audience;
   readonly sha256: Sha256;
 }
 
 export function createVerifier(options: VerifierOptions) {
-  const { feed, clock, sha256 } = options;
-  const findRule = options.findRule && createFindRule(feed, options.findRule);
+  const { feed, clock, sha256, rules } = options;
   const known = new KnownKeys(options);
   const useFirst = createUseFirst(options, known);
   const evaluate = createEvaluate(options);
@@ -111,23 +110,20 @@ export function createVerifier(options: VerifierOptions) {
 
   /** Decides on the token of a workload. */
   function decideOnToken(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
-    if (purpose === 'paste' || findRule === undefined) return MALFORMED;
-    return chain(feed.holdsRules(), (hasRules) => {
-      if (!hasRules) return MALFORMED;
-      return chain(findRule(token, caller), ({ found, atMs }) => {
-        if (!found.ok) return found;
-        return found.value === null ? MALFORMED : decideOnRule(token, found.value, atMs, caller, purpose);
-      });
+    if (purpose === 'paste' || rules === undefined) return MALFORMED;
+    return chain(rules.find(token, caller), (found) => {
+      if (!found.ok) return found;
+      return found.value === null ? MALFORMED : decideOnRule(token, found.value, caller, purpose);
     });
   }
 
-  function decideOnRule(token: string, rule: RuleOfToken, foundAtMs: number, caller: Caller, purpose: Purpose) {
-    return decideCurrent({ token, isForeign: false, keyHash: rule.hash, caller, purpose, rule, foundAtMs });
+  function decideOnRule(token: string, found: FoundRule, caller: Caller, purpose: Purpose) {
+    return decideCurrent({ token, isForeign: false, keyHash: found.rule.hash, caller, purpose, found });
   }
 
   function decideOnSecret(token: string, isForeign: boolean, caller: Caller, purpose: Purpose) {
     const keyHash = hashKey(sha256, token);
-    return decideCurrent({ token, isForeign, keyHash, caller, purpose, rule: null, foundAtMs: NOT_ASKED });
+    return decideCurrent({ token, isForeign, keyHash, caller, purpose, found: null });
   }
 
   function decideCurrent(presented: Presented): Awaitable<Verified> {
@@ -137,8 +133,8 @@ export function createVerifier(options: VerifierOptions) {
   }
 
   function decideNow(presented: Presented, nowMs: number): Awaitable<Verified> {
-    const { keyHash, caller, foundAtMs } = presented;
-    const verifiedAtMs = Math.min(foundAtMs, feed.polledAtMs);
+    const { keyHash, caller, found } = presented;
+    const verifiedAtMs = found === null ? feed.polledAtMs : Math.min(found.atMs, feed.polledAtMs);
     const recalled = known.recall(keyHash, nowMs);
     if (recalled !== undefined) return decideOn(recalled, presented, verifiedAtMs);
     return known.read(keyHash, caller).then((read) => (read.ok ? decideOn(read.value, presented, verifiedAtMs) : read));
@@ -170,7 +166,9 @@ export function createVerifier(options: VerifierOptions) {
     verify: (token: string, caller: Caller) => decide(token, caller, 'use'),
     /** Revalidates a key whose use was already noted, or the rule of a token: a token that ends meanwhile was good. */
     revalidate: (token: string, caller: Caller, rule: RuleOfToken | null) =>
-      rule === null ? decide(token, caller, 'revalidate') : decideOnRule(token, rule, NOT_ASKED, caller, 'revalidate'),
+      rule === null
+        ? decide(token, caller, 'revalidate')
+        : decideOnRule(token, { rule, atMs: Number.POSITIVE_INFINITY }, caller, 'revalidate'),
     /** Verifies a key that somebody pasted into a page, and notes its use. Completes no rotation. */
     verifyPasted: (token: string, caller: Caller) => decide(token, caller, 'paste'),
     /** Inspects a key: decides like `verifyPasted`, but notes no use. */
@@ -194,37 +192,10 @@ export function createVerifier(options: VerifierOptions) {
   };
 }
 
-/** Which rule lets a token in, by the rules and key sets of this time (monotonic). */
-interface FoundRule {
-  readonly found: Result<RuleOfToken | null, Problem>;
-  readonly atMs: number;
-}
-
-/**
- * Creates the function that finds the rule of a token. It lets nobody in by rules and key sets that may have changed since,
- * and refuses nobody by them in an outage: a rule may be new. Then it looks once more, or throws a StoreOutage.
- */
-function createFindRule(feed: Feed, findRule: FindRule) {
-  function find(token: string, caller: Caller): Awaitable<FoundRule> {
-    const { polledAtMs: atMs } = feed; // before the rules are read
-    return chain(findRule(token, caller), (found) => ({ found, atMs }));
-  }
-
-  function isOutdated({ found, atMs }: FoundRule): boolean {
-    if (!found.ok) return found.error.code === 'invalid_api_key' && !feed.current();
-    return found.value !== null && !feed.isFresh(atMs);
-  }
-
-  return (token: string, caller: Caller): Awaitable<FoundRule> =>
-    chain(find(token, caller), (found) =>
-      isOutdated(found) ? feed.ensureFresh().then(() => find(token, caller)) : found,
-    );
-}
-
 /** Returns whether the record admits this text as its secret. Redacts a secret of another form from now on. */
-function isAdmitted(found: KnownKey, { token, isForeign, keyHash, rule }: Presented): boolean {
-  if (!isForeign) return (found.presented === 'rule') === (rule !== null);
-  if (found.foreignHash !== keyHash) return false;
+function isAdmitted(key: KnownKey, { token, isForeign, keyHash, found }: Presented): boolean {
+  if (!isForeign) return (key.presented === 'rule') === (found !== null);
+  if (key.foreignHash !== keyHash) return false;
   redactFrom(token);
   return true;
 }
@@ -235,21 +206,13 @@ function createEvaluate({ usage, audience, clock }: VerifierOptions) {
 
   return (key: KnownKey | null, presented: Presented, verifiedAtMs: number): Verified => {
     if (key === null) return refusal({ reason: 'unknown' });
-    const { token, keyHash, caller, purpose, rule } = presented;
+    const { token, keyHash, caller, purpose, found } = presented;
+    const rule = found?.rule ?? null;
     const nowMs = clock.nowMs();
     const { userId, id, name, scopes, createdAtMs, resource, parent, holder } = key;
     const reason = refusalAt(key, nowMs) ?? (audience.admits(resource, caller) ? null : 'other resource');
     if (reason !== null || holder === null) {
-      const fingerprint = fingerprintOf(key.keyHash);
-      const ids = {
-        keyId: id,
-        keyName: name,
-        userId,
-        fingerprint,
-        ...(parent && { parentId: parent.id }),
-        ...(rule && { rule: rule.id, ...rule.workload }),
-      };
-      return refusal({ reason: reason ?? 'parent ended', ...ids });
+      return refusal({ reason: reason ?? 'parent ended', ...evidenceOf(key, rule) });
     }
     if (isNoted(purpose)) usage.note(holder, nowMs);
     const endsAtMs = earlier(endOf(key), rule?.endsAtMs ?? null);
@@ -269,6 +232,16 @@ function createEvaluate({ usage, audience, clock }: VerifierOptions) {
     return { ok: true, value, verifiedAtMs, keyHash, parentHash: parent?.keyHash ?? null, rule, holder, endsAtMs };
   };
 }
+
+/** Returns which key was refused, for the log. */
+const evidenceOf = ({ id, name, userId, keyHash, parent }: KnownKey, rule: RuleOfToken | null) => ({
+  keyId: id,
+  keyName: name,
+  userId,
+  fingerprint: fingerprintOf(keyHash),
+  ...(parent && { parentId: parent.id }),
+  ...(rule && { rule: rule.id, ...rule.workload }),
+});
 
 const metadataOf = ({ owner, metadata }: KnownKey) => mergedMetadata(owner?.metadata ?? null, metadata);
 

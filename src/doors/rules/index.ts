@@ -4,7 +4,7 @@
 import { parameter, refused } from '../../api/oauth.ts';
 import type { GrantTypes, Redeem } from '../../api/token.ts';
 import { atFirstUse } from '../../ground/first-use.ts';
-import { chain, outageIn } from '../../ground/result.ts';
+import { chain, ok, outageIn } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import { splitScopes } from '../../ground/text.ts';
 import type { Caller } from '../../keys/actor.ts';
@@ -45,7 +45,10 @@ export function openRules(core: TokensOptions): Rules {
   const lazily = atFirstUse('doors/rules', import.meta.url);
   const tokens = lazily(async () => (await import('./tokens.ts')).createTokens(core));
   return {
-    findRule: (token, caller) => chain(tokens(), ({ find }) => find(token, caller)),
+    find: (token, caller) =>
+      chain(feed.holdsRules(), (hasRules) =>
+        hasRules ? chain(tokens(), ({ find }) => find(token, caller)) : ok(null),
+      ),
     isOfRule: (token) =>
       chain(feed.holdsRules(), (hasRules) => hasRules && chain(tokens(), ({ isOfRule }) => isOfRule(token))),
   };

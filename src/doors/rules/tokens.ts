@@ -4,12 +4,13 @@
 import * as errors from 'jose/errors';
 import type { TokenBuckets } from '../../ground/limits/rates.ts';
 import type { Problem, TokenRefusal } from '../../ground/problem.ts';
-import { type Awaitable, err, ok, type Result } from '../../ground/result.ts';
+import { type Awaitable, chain, err, ok, type Result } from '../../ground/result.ts';
 import type { Clock, Sha256 } from '../../ground/runtime.ts';
 import type { ServerAddress } from '../../ground/server-address.ts';
 import type { Caller, RuleOfToken } from '../../keys/actor.ts';
 import type { Feed } from '../../keys/feed.ts';
 import { tooMany } from '../../keys/unknown-keys.ts';
+import type { FoundRule } from '../../keys/verify.ts';
 import type { Database } from '../../store/database.ts';
 import type { UserJwtConfig } from '../../users/index.ts';
 import type { Verdict } from '../../users/verdicts.ts';
@@ -22,6 +23,8 @@ import { createRuleSets } from './rule-sets.ts';
 import { ruleSettings } from './settings.ts';
 import { createSignatures, NoPlace } from './signatures.ts';
 import { createRuleStore, type StoredRule } from './store.ts';
+
+type Found = Result<FoundRule | null, Problem>;
 
 export interface TokensOptions {
   readonly db: Database;
@@ -45,7 +48,8 @@ export function createTokens(options: TokensOptions) {
   const { users, audiencesOf } = ruleSettings(config, address);
   const signatures = createSignatures(lookupBudgets);
 
-  async function check(token: string, tokenHash: string, caller: Caller): Promise<Result<RuleOfToken | null, Problem>> {
+  async function check(token: string, tokenHash: string, caller: Caller): Promise<Found> {
+    const { polledAtMs: atMs } = feed; // before the rules are read
     const parsed = parseToken(token);
     if (parsed === null) return ok(null);
     const set = await ruleSets.get();
@@ -55,7 +59,7 @@ export function createTokens(options: TokensOptions) {
     watch.token(checked.ok ? 'verified' : checked.error.code === 'invalid_api_key' ? 'refused' : 'unavailable');
     if (!checked.ok) return checked;
     set.letIn.remember(tokenHash, checked.value);
-    return ok(checked.value.value);
+    return ok({ rule: checked.value.value, atMs });
   }
 
   async function checkOf(
@@ -90,20 +94,34 @@ export function createTokens(options: TokensOptions) {
     return { code: 'invalid_api_key', reason: isUnknown ? 'unknown kid' : 'signature', issuer };
   }
 
+  function findNow(token: string, caller: Caller): Awaitable<Found> {
+    const tokenHash = sha256(token, 'base64url');
+    const rule = ruleSets.kept()?.letIn.recall(tokenHash);
+    if (rule === undefined) return check(token, tokenHash, caller);
+    watch.token('memory');
+    return ok({ rule, atMs: feed.polledAtMs });
+  }
+
+  const isOutdated = (found: Found): boolean =>
+    found.ok
+      ? found.value !== null && !feed.isFresh(found.value.atMs)
+      : found.error.code === 'invalid_api_key' && !feed.current();
+
   return {
     /** Returns whether a token is to be looked at as a workload's, and not as a user's, by what it says. */
     isOfRule: async (token: string): Promise<boolean> => {
       const parsed = parseToken(token);
       return parsed !== null && candidatesOf(parsed, (await ruleSets.get()).byIssuer, users) !== null;
     },
-    /** Finds the rule that lets a token in; null: it is malformed or a user's, or no rule names its issuer. */
-    find(token: string, caller: Caller): Awaitable<Result<RuleOfToken | null, Problem>> {
-      const tokenHash = sha256(token, 'base64url');
-      const known = ruleSets.kept()?.letIn.recall(tokenHash);
-      if (known === undefined) return check(token, tokenHash, caller);
-      watch.token('memory');
-      return ok(known);
-    },
+    /**
+     * Finds the rule that lets a token in; null: it is malformed or a user's, or no rule names its issuer. Lets nobody in by
+     * rules and key sets that may have changed since, and refuses nobody by them in an outage: a rule may be new. Then it
+     * looks once more, or throws a StoreOutage.
+     */
+    find: (token: string, caller: Caller): Awaitable<Found> =>
+      chain(findNow(token, caller), (found) =>
+        isOutdated(found) ? feed.ensureFresh().then(() => findNow(token, caller)) : found,
+      ),
   };
 }
 
