@@ -89,7 +89,7 @@ interface Presented {
 export type Verifier = ReturnType<typeof createVerifier>;
 
 export interface VerifierOptions extends KnownKeysOptions, ChangeParts {
-  /** By default there are none. */
+  /** Undefined: there are none. */
   readonly rules?: Rules | undefined;
   readonly audience: Audience;
   readonly sha256: Sha256;

@@ -46,7 +46,7 @@ function makeFolder(variable: string, folder: string): void {
 type ServerSecret = 'request_state' | 'client_id';
 
 export interface StoreOptions extends UpkeepOptions, RemoteOptions {
-  /** By what keys are found besides the hashes of their secrets; by default by nothing. */
+  /** Find keys by other hashes than those of their secrets; by default none do. */
   readonly lookups?: readonly KeyLookup[];
   /** Creates the store of keys that are derived from others; by default there are none. */
   readonly createDerived?: (db: Database) => DerivedKeys;
