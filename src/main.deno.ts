@@ -111,7 +111,7 @@ export const runtime: Runtime = {
     Deno.stderr.writeSync(new TextEncoder().encode(text));
   },
   serve,
-  // For tool files, src/import-map.json maps `mcp-key-server` to module.ts.
+  // For tool files, src/import-map.json maps `mcp-key-server` to tools/folder/module.ts.
   importTool: (path) => import(pathToFileURL(path).href),
   forgetTools(folder) {
     reloaded.folder = pathToFileURL(`${folder}/`).href;

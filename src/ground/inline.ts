@@ -90,7 +90,7 @@ const LINE_COMMENT = /\/\/[^\n]*/y;
 const REGULAR_EXPRESSION = /\/(?:\\.|\[(?:\\.|[^\]\\])*\]|[^/\\[])+\/\w*/y;
 /** The text of a template, up to its end or the next hole. */
 const TEMPLATE = /(?:\\.|\$(?!\{)|[^\\`$])*(?:`|\$\{)/sy;
-/** Line breaks beside the tags and holes of a template that describes elements, which mean nothing there (draw.js). */
+/** Line breaks beside the tags and holes of a template of elements (pages/widgets/draw.js), which mean nothing there. */
 const BREAKS = /(?<=>)\n|\n(?=<)|(?<=^\})\n(?=\$\{$)/g;
 /** Code after which a slash begins a regular expression, not a division. */
 const LAST_CHARS = 7; // one more than `return` has

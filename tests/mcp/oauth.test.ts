@@ -107,7 +107,7 @@ test.each(rows(ALL, USUAL.length))('%s, %s is challenged, signs in, and calls', 
   await client.close();
 });
 
-/** How an eager server challenges each client is in ../signin/clients.test.ts, too. */
+/** How an eager server challenges each client is in ../doors/signin/clients.test.ts, too. */
 const OVER_HTTP = Object.entries(CLIENTS).filter(([, { path }]) => path === '/mcp');
 test.each(rows(OVER_HTTP, 2))(
   'with MCP_AUTH=eager, %s without a credential is sent to sign in first',

@@ -1,5 +1,5 @@
 // Restarts two servers that share a port, one after the other, under clients that open a connection for each call, and
-// prints what was lost, as JSON. Run by shared-port.test.ts, on a network of its own.
+// prints what was lost, as JSON. Run by shared-port.slow.test.ts, on a network of its own.
 
 import { clientsOf, sharing } from '../support/shared-port.ts';
 

@@ -1,4 +1,4 @@
-// Which hosts are accepted, and which pages may call. When credentials need HTTPS is in routes/production.test.ts.
+// Which hosts are accepted, and which pages may call. When credentials need HTTPS is in api/production.test.ts.
 
 import { describe, expect, test } from 'bun:test';
 import { postText, sendOverSocket } from '../support/http-socket.ts';

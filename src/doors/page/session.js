@@ -60,7 +60,7 @@ export function forget() {
 /** Requests without cookies, cache and redirects. */
 export const ASK = { method: 'POST', credentials: 'omit', cache: 'no-store', redirect: 'error' };
 
-/** Sends a request. Resolves with its outcome (parts.js), and the status of the response if one came. */
+/** Sends a request. Resolves with its outcome (pages/widgets/parts.js), and the status of the response if one came. */
 export async function post(path, token, body) {
   try {
     const response = await fetch(setup.url + path, {

@@ -118,7 +118,7 @@ export const checkFile = (path: string): Promise<void> =>
     await checkPages(db);
   });
 
-/** Inspects the file (schema.ts), and leaves it as it is. */
+/** Inspects the file (store/schema.ts), and leaves it as it is. */
 export const inspectFile = (path: string): Promise<number> => unwritten(path, (db) => inspect(db));
 
 /** Reads with a connection that can't write: closing another would checkpoint the log into the file. */

@@ -38,7 +38,7 @@ export interface ToolFile {
   readonly file: string;
   readonly make: MakeTools;
   readonly makePrompts?: MakePrompts | undefined;
-  /** Unchecked: registry.ts checks it. */
+  /** Unchecked: tools/registry.ts checks it. */
   readonly resources?: unknown;
 }
 

@@ -285,7 +285,7 @@ describe('settings', () => {
       { owner: 'a', keysMax: -1 },
       { owner: 'a', keysMax: 10_001 },
       { owner: 'a', keysMax: 1.5 },
-      { owner: 'a', metadata: { Plan: 'x' } }, // and all else in together/metadata.test.ts
+      { owner: 'a', metadata: { Plan: 'x' } }, // and all else in ../together/metadata.test.ts
       { owner: 'a', metadata: [] },
       { owner: 'a', plan: 'pro' },
     ]),

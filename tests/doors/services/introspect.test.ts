@@ -148,7 +148,7 @@ describe('a good key', () => {
   );
 });
 
-// Revoked and deleted ones are in ../security/authorization.test.ts.
+// Revoked and deleted ones are in ../../security/authorization.test.ts.
 test('unknown, malformed, foreign, expired; a user token; NUL: inactive, and nothing more is said', async () => {
   await using other = await createTestApp();
   const foreign = await other.createKey('alice');
