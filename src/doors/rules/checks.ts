@@ -16,7 +16,7 @@ export interface Finding {
   words(): Words;
 }
 
-interface Words {
+export interface Words {
   readonly found: string;
   readonly expected: string;
   /** What to do about a refusal. */

@@ -8,7 +8,7 @@ import { verifySigned } from '../../users/signature.ts';
 import { isUsers } from '../../users/user-token.ts';
 import { issuerOutageIn } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
-import { EARLY_CHECKS, type Finding, fitOf, type ParsedToken, parseToken } from './checks.ts';
+import { EARLY_CHECKS, type Finding, fitOf, type ParsedToken, parseToken, type Words } from './checks.ts';
 import { createKeySets } from './key-sets.ts';
 import type { RuleSettings } from './settings.ts';
 import { verifyBy } from './signatures.ts';
@@ -49,23 +49,6 @@ export interface TestingOptions {
   readonly log: Log;
 }
 
-/** Returns a check that was made. `help`: what to do if it fails. */
-const checked = (check: string, isGood: boolean, found: string, expected: string, help: string): TestedCheck => ({
-  check,
-  verdict: isGood ? 'ok' : 'no',
-  found,
-  expected,
-  help: isGood ? '' : help,
-});
-
-const shownFinding = ({ check, refusal, words }: Finding, rule?: string): TestedCheck => ({
-  check,
-  ...(rule !== undefined && { rule }),
-  verdict: refusal === null ? 'ok' : 'no',
-  ...words(),
-  ...(refusal === null && { help: '' }),
-});
-
 export async function testToken(text: string, options: TestingOptions): Promise<TestedToken> {
   const { store, settings, clock } = options;
   const nowMs = clock.nowMs();
@@ -79,22 +62,19 @@ export async function testToken(text: string, options: TestingOptions): Promise<
   const signature = await signatureOf(text, rules, options);
   const fits = rules.map((rule) => ({ rule, findings: fitOf(rule, token, settings.audiencesOf(rule, rule)) }));
   const fitting = fits.filter(({ findings }) => findings.every(({ refusal }) => refusal === null));
+  const rule = fitting.length === 1 ? fitting[0]?.rule : undefined;
   const checks = [
     ...[WELL_FORMED, issuerCheck(token, rules), ...early, signature],
     ...fits.flatMap(({ rule, findings }) => findings.map((finding) => shownFinding(finding, rule.id))),
     ruleCheck(fitting.map(({ rule }) => rule.id)),
+    rule === undefined ? notChecked('key', 'no single rule that fits', EXPECTED.key) : keyCheck(rule, options),
   ];
-  const [only] = fitting;
-  if (only === undefined || fitting.length > 1) {
-    return { checks: [...checks, notChecked('key', 'no single rule that fits', EXPECTED.key)], as: null };
-  }
-  const { rule } = only;
-  const key = await store.keyOf(rule.keyId, nowMs);
-  const all: readonly TestedCheck[] = [...checks, keyCheck(rule, options)];
-  if (key === null || all.some(({ verdict, rule: of }) => verdict !== 'ok' && (of === undefined || of === rule.id))) {
-    return { checks: all, as: null };
-  }
-  return { checks: all, as: 'rule', rule: rule.id, key: shownKey(rule, key, token) };
+  const isLetIn =
+    rule !== undefined && checks.every(({ verdict, rule: of = rule.id }) => verdict === 'ok' || of !== rule.id);
+  const key = isLetIn ? await store.keyOf(rule.keyId, nowMs) : null;
+  return key === null || rule === undefined
+    ? { checks, as: null }
+    : { checks, as: 'rule', rule: rule.id, key: shownKey(rule, key, token) };
 }
 
 /** What each check expects, but for those of checks.ts, which say it themselves. */
@@ -105,13 +85,22 @@ const EXPECTED = {
   key: 'a key in force, for the server that the token is presented for',
 } as const;
 
-const notChecked = (check: string, found: string, expected: string, help = ''): TestedCheck => ({
+const shownCheck = (check: string, verdict: TestedCheck['verdict'], words: Words, rule?: string): TestedCheck => ({
   check,
-  verdict: 'not checked',
-  found,
-  expected,
-  help,
+  ...(rule !== undefined && { rule }),
+  verdict,
+  ...words,
+  ...(verdict === 'ok' && { help: '' }),
 });
+
+const checked = (check: string, isGood: boolean, found: string, expected: string, help: string): TestedCheck =>
+  shownCheck(check, isGood ? 'ok' : 'no', { found, expected, help });
+
+const notChecked = (check: string, found: string, expected: string, help = ''): TestedCheck =>
+  shownCheck(check, 'not checked', { found, expected, help });
+
+const shownFinding = ({ check, refusal, words }: Finding, rule?: string): TestedCheck =>
+  shownCheck(check, refusal === null ? 'ok' : 'no', words(), rule);
 
 /** Returns the checks after the form, none of which was made. */
 function unchecked(found: string, nowMs: number): readonly TestedCheck[] {
