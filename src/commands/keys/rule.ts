@@ -63,9 +63,9 @@ const add = command({
   },
 });
 
-function taken<T>(read: Result<T, { readonly option: string; readonly expected: string }>): T {
+function taken<T>(read: Result<T, string>): T {
   if (read.ok) return read.value;
-  throw new UsageError(`--${read.error.option}: expected ${read.error.expected}`);
+  throw new UsageError(read.error);
 }
 
 const list = command({

@@ -28,8 +28,7 @@ export async function doubtsOf(
   context: { readonly clock: Clock; readonly log: Log },
 ): Promise<readonly Doubt[]> {
   const keySets = createKeySets(context);
-  const issuers = [...Map.groupBy(rules, ({ issuer }) => issuer).values()];
-  const away = await Promise.all(issuers.map((of) => outageOf(of, keySets)));
+  const away = await Promise.all(rules.map((rule) => outageOf(rule, keySets)));
   return [
     ...vainRules(rules, settings),
     ...rules.flatMap((rule, at) => {
@@ -39,20 +38,17 @@ export async function doubtsOf(
         ...(meeting === undefined ? [] : [doubt(rule, `a token could fit rule ${meeting.id} beside it`)]),
       ];
     }),
-    ...away.flatMap((found) => found ?? []),
+    ...away.flat(),
   ];
 }
 
 const doubt = ({ id, keyId }: StoredRule, reason: string): Doubt => ({ rule: id, keyId, reason });
 
-async function outageOf(rules: readonly StoredRule[], keySets: KeySets) {
-  const [first] = rules;
-  if (first === undefined) return null;
+async function outageOf(rule: StoredRule, keySets: KeySets): Promise<readonly Doubt[]> {
   try {
-    await keySets.of(first).get();
-    return null;
+    await keySets.of(rule).get();
+    return [];
   } catch (error) {
-    const { reason } = issuerOutageIn(error);
-    return rules.map((rule) => doubt(rule, `the key set of ${rule.issuer} can't be fetched: ${reason}`));
+    return [doubt(rule, `the key set of ${rule.issuer} can't be fetched: ${issuerOutageIn(error).reason}`)];
   }
 }

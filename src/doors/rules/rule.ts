@@ -1,6 +1,7 @@
 // Defines a rule: which tokens of an issuer act as which key, what an operator may not write, and whether some token could
 // fit two rules. Pure.
 
+import { err, ok, type Result } from '../../ground/result.ts';
 import { hasLength, isObject, isStorable, type JsonObject } from '../../ground/text.ts';
 
 /** What decides which tokens a rule lets in. */
@@ -70,21 +71,21 @@ export function audienceFault(audience: string, issuer: string): string | null {
 }
 
 /** Returns a claim in the one form in which it is stored, or what was expected of it. */
-export function readClaim(text: string): { readonly claim: string } | { readonly expected: string } {
+export function readClaim(text: string): Result<string, string> {
   const at = text.indexOf('=');
-  if (at < 1) return { expected: 'NAME=VALUE' };
+  if (at < 1) return err('NAME=VALUE');
   const [name, value] = [text.slice(0, at), text.slice(at + 1)];
   if (!hasLength(name, 1, CLAIM_NAME_CHARS_MAX) || !isStorable(name)) {
-    return { expected: `a name of 1 to ${CLAIM_NAME_CHARS_MAX} characters without controls` };
+    return err(`a name of 1 to ${CLAIM_NAME_CHARS_MAX} characters without controls`);
   }
   if (!hasLength(value, 1, CLAIM_VALUE_CHARS_MAX) || !isStorable(value)) {
-    return { expected: `a value of 1 to ${CLAIM_VALUE_CHARS_MAX} characters without controls` };
+    return err(`a value of 1 to ${CLAIM_VALUE_CHARS_MAX} characters without controls`);
   }
   const path = pathOf(name);
-  if (path === null) return { expected: 'in a JSON Pointer ~ only as ~0 or ~1' };
+  if (path === null) return err('in a JSON Pointer ~ only as ~0 or ~1');
   // A pointer to a member of the payload is that member's name, so that equal claims are equal texts.
   const [first = ''] = path;
-  return { claim: `${path.length === 1 && !/^\/|=/.test(first) ? first : name}=${value}` };
+  return ok(`${path.length === 1 && !/^\/|=/.test(first) ? first : name}=${value}`);
 }
 
 /** Splits a stored claim. */

@@ -45,10 +45,7 @@ export function createSignatures(budgets: TokenBuckets) {
   /** Resolves with what `verify` returns when its turn has come. Rejects with its error, or with NoPlace. */
   function inTurn<T>(source: string, isWithinBudget: boolean, verify: () => Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const waiter: Waiter = {
-        check: () => verify().then(resolve, reject),
-        refuse: () => reject(new NoPlace(source)),
-      };
+      const waiter: Waiter = { check: () => verify().then(resolve, reject), refuse: () => reject(new NoPlace()) };
       if (isWithinBudget) withinBudget.push(source, waiter);
       else overBudget.offer(waiter)?.refuse();
       void serve();
@@ -70,13 +67,7 @@ export function createSignatures(budgets: TokenBuckets) {
 }
 
 /** Too many wait for a check of their signature. */
-export class NoPlace extends Error {
-  override name = 'NoPlace';
-
-  constructor(readonly source: string) {
-    super('too many wait');
-  }
-}
+export class NoPlace extends Error {}
 
 const OPTIONS = { algorithms: [...ASYMMETRIC] };
 

@@ -17,18 +17,16 @@ export interface GivenTerms {
   readonly scope: readonly string[];
 }
 
-/** Why an option can't be taken. */
-export interface Malformed {
-  readonly option: string;
-  readonly expected: string;
-}
+const malformed = (option: keyof GivenTerms | 'jwks', expected: string): Result<never, string> =>
+  err(`--${option}: expected ${expected}`);
 
-const malformed = (option: string, expected: string): Result<never, Malformed> => err({ option, expected });
-
-/** Returns the terms in the one form in which they are stored, in whatever order they were given, and the scopes. */
+/**
+ * Returns the terms in the one form in which they are stored, in whatever order they were given, and the scopes. Its error
+ * is for the operator.
+ */
 export function readTerms(
   given: GivenTerms,
-): Result<RuleTerms & { readonly scopes: readonly string[] | null }, Malformed> {
+): Result<RuleTerms & { readonly scopes: readonly string[] | null }, string> {
   const { issuer, subject } = given;
   if (!isIssuer(issuer)) {
     return malformed('issuer', 'an https URL (http on loopback only) without user-info, query, fragment and *');
@@ -37,13 +35,15 @@ export function readTerms(
   if (subjectExpected !== null) return malformed('subject', subjectExpected);
   const audiences = [...new Set(given.audience)].sort();
   if (audiences.length > AUDIENCES_MAX) return malformed('audience', `at most ${AUDIENCES_MAX}`);
-  const audienceExpected = audiences.map((audience) => audienceFault(audience, issuer)).find((fault) => fault !== null);
-  if (audienceExpected != null) return malformed('audience', audienceExpected);
+  for (const audience of audiences) {
+    const audienceExpected = audienceFault(audience, issuer);
+    if (audienceExpected !== null) return malformed('audience', audienceExpected);
+  }
   const claims: string[] = [];
   for (const text of given.claim) {
     const read = readClaim(text);
-    if ('expected' in read) return malformed('claim', read.expected);
-    claims.push(read.claim);
+    if (!read.ok) return malformed('claim', read.error);
+    claims.push(read.value);
   }
   if (claims.length > CLAIMS_MAX) return malformed('claim', `at most ${CLAIMS_MAX}`);
   if (new Set(claims.map(nameOf)).size < claims.length) return malformed('claim', 'each name once');
@@ -53,7 +53,7 @@ export function readTerms(
 }
 
 /** Reads `--jwks`: a file, a URL, or `fetch`. Throws the system's error of a file that can't be read. */
-export async function readKeySetSource(given: string, issuer: string): Promise<Result<KeySetSource, Malformed>> {
+export async function readKeySetSource(given: string, issuer: string): Promise<Result<KeySetSource, string>> {
   if (given === 'fetch') return ok(null);
   if (/^https?:/i.test(given)) {
     const url = trustedUrl(given);
@@ -64,7 +64,7 @@ export async function readKeySetSource(given: string, issuer: string): Promise<R
     return malformed('jwks', `a key set of at most ${KEY_SET_BYTES_MAX / 1024} KiB`);
   }
   const read = await readKeySet(readFileSync(given));
-  return 'expected' in read ? malformed('jwks', read.expected) : ok(read.set);
+  return read.ok ? read : malformed('jwks', read.error);
 }
 
 const KEY_SET_BYTES_MAX = 64 * 1024;
@@ -78,22 +78,22 @@ const KEY_TYPES: readonly unknown[] = ['RSA', 'EC', 'OKP'];
  * Reads a key set (RFC 7517 §5). Returns it as it is stored, or what was expected. Keys that can't be used at all are
  * refused now, not later.
  */
-async function readKeySet(bytes: Uint8Array): Promise<{ readonly set: string } | { readonly expected: string }> {
-  if (bytes.length > KEY_SET_BYTES_MAX) return { expected: `a key set of at most ${KEY_SET_BYTES_MAX / 1024} KiB` };
+async function readKeySet(bytes: Uint8Array): Promise<Result<string, string>> {
+  if (bytes.length > KEY_SET_BYTES_MAX) return err(`a key set of at most ${KEY_SET_BYTES_MAX / 1024} KiB`);
   const keys = strictObject(bytes)?.keys;
   if (!Array.isArray(keys) || keys.length < 1 || keys.length > KEYS_MAX || !keys.every(isObject)) {
-    return { expected: `a JSON Web Key Set of 1 to ${KEYS_MAX} keys` };
+    return err(`a JSON Web Key Set of 1 to ${KEYS_MAX} keys`);
   }
   if (keys.some((key) => PRIVATE.some((name) => Object.hasOwn(key, name)) || !KEY_TYPES.includes(key.kty))) {
-    return { expected: 'public keys alone (RSA, EC or OKP), without private parts' };
+    return err('public keys alone (RSA, EC or OKP), without private parts');
   }
   const { importJWK } = await import('jose/key/import');
   const signing = keys.filter(({ use }) => use !== 'enc'); // issuers also publish keys to encrypt with
   for (const key of signing) {
     const isUsable = await importJWK(key as never, algorithmOf(key)).then(isLongEnough, () => false);
-    if (!isUsable) return { expected: CAN_VERIFY };
+    if (!isUsable) return err(CAN_VERIFY);
   }
-  return signing.length === 0 ? { expected: CAN_VERIFY } : { set: JSON.stringify({ keys }) };
+  return signing.length === 0 ? err(CAN_VERIFY) : ok(JSON.stringify({ keys }));
 }
 
 const CAN_VERIFY = 'keys that can verify a signature';

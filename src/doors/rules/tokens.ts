@@ -9,7 +9,7 @@ import type { Clock, Sha256 } from '../../ground/runtime.ts';
 import type { ServerAddress } from '../../ground/server-address.ts';
 import type { Caller, RuleOfToken } from '../../keys/actor.ts';
 import type { Feed } from '../../keys/feed.ts';
-import { tooMany } from '../../keys/unknown-keys.ts';
+import { sourceOf, tooMany } from '../../keys/unknown-keys.ts';
 import type { FoundRule } from '../../keys/verify.ts';
 import type { Database } from '../../store/database.ts';
 import type { UserJwtConfig } from '../../users/index.ts';
@@ -89,7 +89,7 @@ export function createTokens(options: TokensOptions) {
   /** Returns what a failed check of a signature means. */
   function problemOf(error: unknown, issuer: string, caller: Caller): Problem {
     if (error instanceof IssuerOutage) return { code: 'auth_unavailable', reason: error.reason };
-    if (error instanceof NoPlace) return tooMany(error.source, caller, log);
+    if (error instanceof NoPlace) return tooMany(sourceOf(caller), caller, log);
     const isUnknown = error instanceof errors.JWKSNoMatchingKey;
     return { code: 'invalid_api_key', reason: isUnknown ? 'unknown kid' : 'signature', issuer };
   }
