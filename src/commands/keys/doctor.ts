@@ -81,9 +81,8 @@ async function databaseFindings(io: Io, config: Config): Promise<Finding[]> {
 /** Finds the rules that let nobody in, and says why. */
 async function ruleFindings({ db }: Store, config: Config, io: Io): Promise<Finding[]> {
   const { createRuleStore, doubtsOf, ruleSettings } = await operatingRules();
-  const rules = await createRuleStore(db).list(Date.now());
-  const address = createServerAddress(config);
-  const doubts = await doubtsOf(rules, ruleSettings(config, address), { clock: systemClock, log: stderrLog(io) });
+  const settings = ruleSettings(config, createServerAddress(config));
+  const doubts = await doubtsOf(createRuleStore(db), settings, { clock: systemClock, log: stderrLog(io) });
   return doubts.map(({ rule, keyId, reason }) => ['bad', 'rule', `${rule} of key ${keyId}: ${reason}`]);
 }
 

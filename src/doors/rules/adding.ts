@@ -7,7 +7,7 @@ import type { Origin } from '../../keys/actor.ts';
 import { hasEnded, hashKey, mintId } from '../../keys/record.ts';
 import { discoverJwksUri } from '../../users/discovery.ts';
 import { issuerOutageIn } from '../../users/verification-keys.ts';
-import { canMeet, nameFault, RULE_MAXIMA, type Rule, type RuleTerms } from './rule.ts';
+import { nameFault, type Rule, type RuleTerms } from './rule.ts';
 import type { RuleSettings } from './settings.ts';
 import type { KeySetSource, RuleStore, ShownKeyOfRule, StoredRule } from './store.ts';
 
@@ -68,11 +68,11 @@ export async function addRule(request: RuleRequest, options: AddingOptions): Pro
     (await issuerFault(request, rules, options));
   if (refusal !== null) return err(refusal);
   const rule = { ...asked, id: mintId(random), hash: hashKey(sha256, random(SECRET_BYTES).toHex()) };
-  if (await store.add(rule, nowMs, keySet, origin)) return added(rule.id);
-  // Somebody else may have added the same rule, or another, since the rules were read.
-  const then = await store.list(nowMs);
-  const other = then.find((one) => isSame(one, asked));
-  return other === undefined ? err(refusalAmong(then, asked)) : added(other.id);
+  const notAdded = await store.add(rule, nowMs, keySet, origin);
+  if (notAdded === null) return added(rule.id);
+  // Somebody else may have added the same rule since the rules were read.
+  const other = (await store.list(nowMs)).find((one) => isSame(one, asked));
+  return other === undefined ? err(notAdded) : added(other.id);
 }
 
 function isSame(rule: Rule, asked: AskedRule): boolean {
@@ -109,18 +109,4 @@ async function issuerFault(
     warn(`the key set of ${issuer} can't be found now: ${reason}`);
   }
   return null;
-}
-
-/** Returns why the database didn't take a rule beside these. */
-function refusalAmong(rules: readonly Rule[], asked: AskedRule): string {
-  const meeting = rules.find((rule) => canMeet(rule, asked));
-  if (meeting !== undefined) return `a token could fit rule ${meeting.id} of key ${meeting.keyId} beside this one`;
-  if (rules.length >= RULE_MAXIMA.inAll) return `there are ${RULE_MAXIMA.inAll} rules, which is the most`;
-  if (rules.filter(({ keyId }) => keyId === asked.keyId).length >= RULE_MAXIMA.ofKey) {
-    return `the key has ${RULE_MAXIMA.ofKey} rules, which is the most`;
-  }
-  if (new Set(rules.map(({ issuer }) => issuer)).size >= RULE_MAXIMA.issuers) {
-    return `there are rules of ${RULE_MAXIMA.issuers} issuers, which is the most`;
-  }
-  return 'the key has changed meanwhile: try again';
 }

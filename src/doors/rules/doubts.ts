@@ -4,9 +4,8 @@ import type { Clock } from '../../ground/runtime.ts';
 import { issuerOutageIn } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
 import { createKeySets, type KeySets } from './key-sets.ts';
-import { canMeet } from './rule.ts';
 import type { RuleSettings } from './settings.ts';
-import type { StoredRule } from './store.ts';
+import type { RuleStore, StoredRule } from './store.ts';
 
 export interface Doubt {
   readonly rule: string;
@@ -23,19 +22,20 @@ export const vainRules = (rules: readonly StoredRule[], settings: RuleSettings):
 
 /** Returns all doubts. It fetches each issuer's key set, unless the operator gave it. */
 export async function doubtsOf(
-  rules: readonly StoredRule[],
+  store: RuleStore,
   settings: RuleSettings,
   context: { readonly clock: Clock; readonly log: Log },
 ): Promise<readonly Doubt[]> {
+  const [rules, meeting] = await Promise.all([store.list(context.clock.nowMs()), store.meeting()]);
   const keySets = createKeySets(context);
   const away = await Promise.all(rules.map((rule) => outageOf(rule, keySets)));
   return [
     ...vainRules(rules, settings),
-    ...rules.flatMap((rule, at) => {
-      const meeting = rules.slice(0, at).find((other) => canMeet(rule, other));
+    ...rules.flatMap((rule) => {
+      const other = meeting.get(rule.id);
       return [
         ...(rule.refused === null ? [] : [doubt(rule, `its key is ${rule.refused}`)]),
-        ...(meeting === undefined ? [] : [doubt(rule, `a token could fit rule ${meeting.id} beside it`)]),
+        ...(other === undefined ? [] : [doubt(rule, `a token could fit rule ${other} beside it`)]),
       ];
     }),
     ...away.flat(),

@@ -1,5 +1,4 @@
-// Defines a rule: which tokens of an issuer act as which key, what an operator may not write, and whether some token could
-// fit two rules. Pure.
+// Defines a rule: which tokens of an issuer act as which key, and what an operator may not write. Pure.
 
 import { err, ok, type Result } from '../../ground/result.ts';
 import { hasLength, isObject, isStorable, type JsonObject } from '../../ground/text.ts';
@@ -121,13 +120,10 @@ const hostOf = (issuer: string): string => (URL.canParse(issuer) ? new URL(issue
 
 const isGitHub = (issuer: string): boolean => hostOf(issuer) === 'token.actions.githubusercontent.com';
 
-/** Returns what a pattern begins with; null: the subject is exact. */
-const beginningOf = (subject: string): string | null => (subject.endsWith('*') ? subject.slice(0, -1) : null);
-
 /** Returns whether a rule's subject fits a token's. One that nobody could have added, such as `*` alone, fits none. */
 export function fitsSubject(subject: string, sub: string): boolean {
-  const beginning = beginningOf(subject);
-  if (beginning === null) return sub === subject;
+  if (!subject.endsWith('*')) return sub === subject;
+  const beginning = subject.slice(0, -1);
   return sub.length > beginning.length && sub.startsWith(beginning) && subjectFault(subject) === null;
 }
 
@@ -152,32 +148,4 @@ export function memberAt(name: string, payload: JsonObject): unknown {
 function textOf(value: unknown): string | null {
   if (typeof value === 'string') return value;
   return typeof value === 'boolean' || Number.isSafeInteger(value) ? String(value) : null;
-}
-
-/**
- * Returns whether a token for one audience could fit both rules: exactly, but that a default audience counts as common with
- * any other. A token for an audience of each may still fit both, and is refused then.
- */
-export function canMeet(one: RuleTerms, other: RuleTerms): boolean {
-  return (
-    one.issuer === other.issuer &&
-    haveCommonAudience(one.audiences, other.audiences) &&
-    haveCommonSubject(one.subject, other.subject) &&
-    !differInClaim(one.claims, other.claims)
-  );
-}
-
-const haveCommonAudience = (one: readonly string[], other: readonly string[]): boolean =>
-  one.length === 0 || other.length === 0 || one.some((audience) => other.includes(audience));
-
-function haveCommonSubject(one: string, other: string): boolean {
-  const [begins, otherBegins] = [beginningOf(one), beginningOf(other)];
-  if (begins !== null && otherBegins !== null) return begins.startsWith(otherBegins) || otherBegins.startsWith(begins);
-  if (begins === null && otherBegins === null) return one === other;
-  return begins === null ? fitsSubject(other, one) : fitsSubject(one, other);
-}
-
-function differInClaim(one: readonly string[], other: readonly string[]): boolean {
-  const values = new Map(one.map(partsOf).map(({ name, value }) => [name, value]));
-  return other.map(partsOf).some(({ name, value }) => values.has(name) && values.get(name) !== value);
 }

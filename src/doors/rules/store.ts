@@ -1,7 +1,7 @@
 // Stores rules and where their issuers' key sets come from (db/README.md, rules). Every write is idempotent.
 
 import type { Origin } from '../../keys/actor.ts';
-import { type Database, listIn, type Row, textIn, wholeIn } from '../../store/database.ts';
+import { type Database, firstOf, listIn, type Row, textIn, wholeIn } from '../../store/database.ts';
 import { scopesFrom } from '../../store/rows.ts';
 import { RULE_MAXIMA, type Rule } from './rule.ts';
 
@@ -45,35 +45,54 @@ const LIST = `SELECT ${COLUMNS.replaceAll(/\w+/g, 'r.$&')}, i.jwks, ${KEY_COLUMN
 FROM rules r LEFT JOIN issuers i USING (issuer) LEFT JOIN api_keys k ON k.id = r.key_id
 WHERE ?2 IS NULL OR r.key_id = ?2 ORDER BY r.row`;
 
-/** Returns the condition that a subject of the database and one that is given fit a common token, as canMeet in rule.ts. */
+const begins = (text: string, pattern: string) =>
+  `substr(${text}, 1, length(${pattern}) - 1) = substr(${pattern}, 1, length(${pattern}) - 1)`;
+
+/** Returns the condition that some subject fits both. A pattern ends with a `*` for at least one character more. */
 const haveCommonSubject = (one: string, other: string) => `CASE
-  WHEN substr(${one}, -1) = '*' AND substr(${other}, -1) = '*'
-  THEN substr(${one}, 1, min(length(${one}), length(${other})) - 1)
-    = substr(${other}, 1, min(length(${one}), length(${other})) - 1)
-  WHEN substr(${one}, -1) = '*'
-  THEN length(${other}) >= length(${one}) AND substr(${other}, 1, length(${one}) - 1) = substr(${one}, 1, length(${one}) - 1)
-  WHEN substr(${other}, -1) = '*'
-  THEN length(${one}) >= length(${other}) AND substr(${one}, 1, length(${other}) - 1) = substr(${other}, 1, length(${other}) - 1)
+  WHEN substr(${one}, -1) = '*' AND substr(${other}, -1) = '*' THEN ${begins(one, other)} OR ${begins(other, one)}
+  WHEN substr(${one}, -1) = '*' THEN length(${other}) >= length(${one}) AND ${begins(other, one)}
+  WHEN substr(${other}, -1) = '*' THEN length(${one}) >= length(${other}) AND ${begins(one, other)}
   ELSE ${one} = ${other}
 END`;
 
 const claimName = (claim: string) => `substr(${claim}, 1, instr(${claim}, '='))`;
 
-const MEETS = `r.issuer = ?4 AND (r.audiences = '[]' OR ?6 = '[]'
-  OR EXISTS (SELECT 1 FROM json_each(r.audiences) a JOIN json_each(?6) b ON a.value = b.value))
-AND ${haveCommonSubject('r.subject', '?5')}
-AND NOT EXISTS (SELECT 1 FROM json_each(r.claims) a JOIN json_each(?7) b
-  ON ${claimName('a.value')} = ${claimName('b.value')} AND a.value <> b.value)`;
+/**
+ * Returns the condition that a token for one audience could fit the rules of both tables: exactly, but that a default
+ * audience counts as common with any other. A token for an audience of each may still fit both, and is refused then.
+ */
+export const canMeet = (one: string, other: string) => `(${one}.issuer = ${other}.issuer
+AND (${one}.audiences = '[]' OR ${other}.audiences = '[]'
+  OR EXISTS (SELECT 1 FROM json_each(${one}.audiences) a JOIN json_each(${other}.audiences) b ON a.value = b.value))
+AND ${haveCommonSubject(`${one}.subject`, `${other}.subject`)}
+AND NOT EXISTS (SELECT 1 FROM json_each(${one}.claims) a JOIN json_each(${other}.claims) b
+  ON ${claimName('a.value')} = ${claimName('b.value')} AND a.value <> b.value))`;
+
+/** Finds the rules that a token could fit beside one that was added before. */
+const MEETING = `SELECT r.id, o.id AS other, min(o.row) FROM rules r
+JOIN rules o ON o.row < r.row AND ${canMeet('o', 'r')} GROUP BY r.row`;
+
+const TRY_AGAIN = 'the key has changed meanwhile: try again';
+
+/** Why the rule of INSERT can't be added, for the operator; NULL: it can. */
+const REFUSAL = `coalesce((SELECT 'a token could fit rule ' || r.id || ' of key ' || r.key_id || ' beside this one' FROM rules r
+  JOIN (SELECT ?4 AS issuer, ?5 AS subject, ?6 AS audiences, ?7 AS claims) n ON ${canMeet('r', 'n')} ORDER BY r.row LIMIT 1),
+CASE WHEN (SELECT count(*) FROM rules) >= ${RULE_MAXIMA.inAll}
+  THEN 'there are ${RULE_MAXIMA.inAll} rules, which is the most'
+  WHEN (SELECT count(*) FROM rules WHERE key_id = ?2) >= ${RULE_MAXIMA.ofKey}
+  THEN 'the key has ${RULE_MAXIMA.ofKey} rules, which is the most'
+  WHEN (SELECT count(*) FROM issuers WHERE issuer <> ?4) >= ${RULE_MAXIMA.issuers}
+  THEN 'there are rules of ${RULE_MAXIMA.issuers} issuers, which is the most'
+  WHEN NOT EXISTS (SELECT 1 FROM api_keys WHERE id = ?2 AND active = 1 AND (expires_at_ms IS NULL OR expires_at_ms >= ?9))
+  THEN '${TRY_AGAIN}' END)`;
 
 // Each change of a rule is announced by its hash, so that a late duplicate brings back no rule that was removed.
 const INSERT = `INSERT INTO rules (${COLUMNS}, created_at_ms, changed_by)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM api_keys k
-WHERE k.id = ?2 AND k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?9)
-AND (SELECT count(*) FROM rules WHERE key_id = ?2) < ${RULE_MAXIMA.ofKey}
-AND (SELECT count(*) FROM rules) < ${RULE_MAXIMA.inAll}
-AND (SELECT count(*) FROM issuers WHERE issuer <> ?4) < ${RULE_MAXIMA.issuers}
-AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?3)
-AND NOT EXISTS (SELECT 1 FROM rules r WHERE ${MEETS}) ON CONFLICT DO NOTHING`;
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
+WHERE NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?3) AND ${REFUSAL} IS NULL ON CONFLICT DO NOTHING`;
+
+const ADDING = `SELECT EXISTS (SELECT 1 FROM rules WHERE id = ?1) AS is_added, ${REFUSAL} AS refusal`;
 
 /** Sets where the key set of rule ?3 comes from; unless ?4 is 1, only if nothing is known of the issuer yet. */
 const SET_KEY_SET = `INSERT INTO issuers (issuer, jwks) SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM rules WHERE id = ?3)
@@ -98,19 +117,30 @@ export function createRuleStore(db: Database) {
     },
     /** Returns all rules, or those of a key, in the order in which they were added. */
     list,
+    /** Returns the rules that a token could fit beside one that was added before, by their ids; and that one's id. */
+    async meeting(): Promise<ReadonlyMap<string, string>> {
+      return new Map((await db.read({ sql: MEETING })).map((row) => [textIn(row, 'id'), textIn(row, 'other')]));
+    },
     /**
      * Adds a rule if its key is in force, no token could fit another rule beside it, and there is room: the inserting
-     * statement itself checks all of that. Returns whether it was added. `keySet`: undefined leaves the issuer's as it is.
+     * statement itself checks all of that. Returns null, or why it was not added, for the operator. `keySet`: undefined
+     * leaves the issuer's as it is.
      */
-    async add(rule: Rule, createdAtMs: number, keySet: KeySetSource | undefined, origin: Origin): Promise<boolean> {
+    async add(
+      rule: Rule,
+      createdAtMs: number,
+      keySet: KeySetSource | undefined,
+      origin: Origin,
+    ): Promise<string | null> {
       const { id, keyId, hash, issuer, subject, audiences, claims, scopes } = rule;
       const listed = [audiences, claims].map((list) => JSON.stringify(list));
-      const args = [id, keyId, hash, issuer, subject, ...listed, scopes && JSON.stringify(scopes)];
+      const args = [id, keyId, hash, issuer, subject, ...listed, scopes && JSON.stringify(scopes), createdAtMs];
       await db.writeAll([
-        { sql: INSERT, args: [...args, createdAtMs, JSON.stringify(origin)] },
+        { sql: INSERT, args: [...args, JSON.stringify(origin)] },
         { sql: SET_KEY_SET, args: [issuer, keySet ?? null, id, Number(keySet !== undefined)] },
       ]);
-      return (await db.read({ sql: 'SELECT 1 FROM rules WHERE id = ?', args: [id] })).length > 0;
+      const row = firstOf(await db.read({ sql: ADDING, args }));
+      return row.is_added === 1 ? null : String(row.refusal ?? TRY_AGAIN);
     },
     /** Sets where the key set of a rule's issuer comes from, for all rules of that issuer. */
     async setKeySet({ id, issuer }: Rule, keySet: KeySetSource): Promise<void> {

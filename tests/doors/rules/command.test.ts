@@ -108,6 +108,35 @@ describe('keys rule add', () => {
     expect(added).toMatchObject({ code: 1, stderr: expect.stringContaining('the key is expired') });
   });
 
+  test.each<[number, string, string | null, string | null]>([
+    [20, 'the key has 20 rules', null, 'https://a.example'],
+    [1000, 'there are 1000 rules', 'another', 'https://a.example'],
+    [50, 'there are rules of 50 issuers', 'another', null],
+  ])(
+    'the rule beyond the maximum of %p is refused, the one before it is not: %s',
+    async (most, says, keyId, issuer) => {
+      await using workload = await startWorkload();
+      // With the one that there is, and the one that is added.
+      const typed = Array.from({ length: most - 2 }, (_, at) => `https://${at}.example`);
+      const db = openDatabase(envOf(workload).DATABASE_URL);
+      await db.execute({
+        sql: `INSERT INTO rules (id, key_id, hash, issuer, subject, audiences, claims, created_at_ms)
+SELECT value, ?2, value, coalesce(?3, value), value, '[]', '[]', 0 FROM json_each(?1)`,
+        args: [JSON.stringify(typed), keyId ?? workload.keyId, issuer],
+      });
+      await db.execute(
+        'INSERT INTO issuers (issuer) SELECT DISTINCT issuer FROM rules WHERE true ON CONFLICT DO NOTHING',
+      );
+      db.close();
+      const addOf = (one: string) =>
+        add(workload, '--issuer', issuer ?? one, '--subject', one, '--jwks', 'https://a.example/jwks');
+      expect((await addOf('https://a.example')).code).toBe(0);
+      const beyond = await addOf('https://b.example');
+      expect(beyond).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining(says) });
+      expect(await listed(workload)).toHaveLength(most);
+    },
+  );
+
   test('scopes that the key lacks are a warning', async () => {
     await using workload = await startWorkload();
     const added = await add(workload, '--subject', 'a', '--scope', 'read', '--scope', 'raed');
@@ -260,9 +289,14 @@ describe('keys doctor, and a start', () => {
     const { app, issuer, keyId, ruleId } = workload;
     await app.keys('revoke', keyId, '--yes');
     issuer.overrides.set('/jwks', () => new Response('', { status: 500 }));
+    const shell = openDatabase(`file:${app.folder}/keys.db`);
+    await shell.execute(`INSERT INTO rules (id, key_id, hash, issuer, subject, audiences, claims, created_at_ms)
+SELECT 'typed', key_id, 'typed', issuer, 'repo:acme/*', audiences, '["ref=main"]', 0 FROM rules`);
+    shell.close();
     const env = { ...envOf(workload), JWT_ISSUER: issuer.url };
     const { code, stdout } = await keysCommand(env, ['doctor']);
     expect(code).toBe(1);
+    expect(stdout).toContain(`typed of key ${keyId}: a token could fit rule ${ruleId} beside it`);
     for (const why of ['users', 'revoked', "can't be fetched"]) {
       expect(stdout.split('\n').some((line) => line.includes(ruleId) && line.includes(why))).toBe(true);
     }
