@@ -130,7 +130,15 @@ function askToBlock(opened, blocked) {
     opened.status = `${verb}ed`;
     take(opened, output);
   }
-  ask(opened, { label: `${verb} ${name}?`, words, verb, doing: `${verb}ing…`, ends: blocked, place: 'block', act });
+  ask(opened, {
+    label: `${verb} ${name}?`,
+    words,
+    verb,
+    doing: `${verb}ing…`,
+    ends: blocked,
+    place: `block ${name}`,
+    act,
+  });
 }
 
 function askToRevoke(opened) {
@@ -143,18 +151,19 @@ function askToRevoke(opened) {
     opened.status = `${countWords(output.revoked)} revoked`;
   }
   const label = `Revoke all of ${name}?`;
-  ask(opened, { label, words, verb: 'Revoke all', doing: 'Revoking…', ends: true, place: 'revoke all', act });
+  ask(opened, { label, words, verb: 'Revoke all', doing: 'Revoking…', ends: true, place: `revoke all ${name}`, act });
 }
 
 const button = (at, words, look, act) => html`<button class=${look} at=${at} onclick=${act}>${words}</button>`;
 
 function actionsOf(opened) {
-  const { blocked, keys } = opened.owner;
-  const isMe = given.page.session?.owner === opened.name; // nobody blocks the owner that he is
+  const { name, owner } = opened;
+  const { blocked, keys } = owner;
+  const isMe = given.page.session?.owner === name; // nobody blocks the owner that he is
   return html`<div class="line">
     ${opened.panels.buttons(rowOf(opened))}
-    ${!isMe && button('block', blocked ? 'Unblock' : 'Block', !blocked && 'bad', () => askToBlock(opened, !blocked))}
-    ${keys > 0 && button('revoke all', 'Revoke all keys', 'bad', () => askToRevoke(opened))}
+    ${!isMe && button(`block ${name}`, blocked ? 'Unblock' : 'Block', !blocked && 'bad', () => askToBlock(opened, !blocked))}
+    ${keys > 0 && button(`revoke all ${name}`, 'Revoke all keys', 'bad', () => askToRevoke(opened))}
   </div>`;
 }
 

@@ -22,7 +22,8 @@ export async function loadPart(begins) {
     const { default: open } = await import(setup.part);
     if (page.session !== session || page.part !== null) return;
     page.part = open(shared)(GIVEN);
-    if (begins) page.part.begin();
+    if (begins && page.task === null)
+      page.part.begin(); // else the person has begun something meanwhile
     else set({});
   } catch (error) {
     reportError(error);

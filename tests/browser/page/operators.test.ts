@@ -7,7 +7,7 @@ import { confirm, describeInBrowser, press } from '../../support/browser.ts';
 import { childOf } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
 import { ADMINS, adminOf, bearer, listedKeys } from '../../support/test-app.ts';
-import { adminLink, appForBrowser, find, link, said, sentBy, withKeysPage } from './keys-page.ts';
+import { adminLink, appForBrowser, find, follow, link, said, sentBy, withKeysPage } from './keys-page.ts';
 
 describeInBrowser('an admin without keys', (browser) => {
   test('begins at the owners, opens one, and sees why it is refused: plan, uses, quota, and the trail', async () => {
@@ -45,6 +45,49 @@ describeInBrowser('an admin without keys', (browser) => {
       await page.getByText('No API keys yet').waitFor();
     });
     expect(await app.logText()).toContain('Trail read by an admin');
+  });
+
+  test('who has begun a key before the part for operators is there goes on with it', async () => {
+    await using app = await appForBrowser({ env: ADMINS });
+    await withKeysPage(browser(), app, {}, async ({ page }) => {
+      const mayLoad = Promise.withResolvers<void>();
+      await page.route('**/keys/operators.js', async (route) => {
+        await mayLoad.promise;
+        await route.continue();
+      });
+      await follow(page, await adminLink(app));
+      await press(page, 'Create a key');
+      await page.getByRole('textbox', { name: 'Name' }).fill('begun before');
+      mayLoad.resolve();
+      await page.getByRole('button', { name: 'Owners', exact: true }).waitFor();
+      expect(await page.getByRole('textbox', { name: 'Name' }).inputValue()).toBe('begun before');
+    });
+  });
+
+  test('whom an answer about another owner reaches keeps the focus where it is', async () => {
+    await using app = await appForBrowser({ env: ADMINS });
+    for (const owner of ['acme', 'other corp']) await app.createKey(owner, { name: 'production' });
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
+      const mayEnd = Promise.withResolvers<void>();
+      await page.route('**/tools/admin_update_owner', async (route) => {
+        if (route.request().postDataJSON().blocked === true) await mayEnd.promise;
+        await route.continue();
+      });
+      await press(page, 'Open acme');
+      await press(page, 'Block');
+      await press(page.getByRole('group', { name: 'Block acme?' }), 'Block');
+      await press(page, '← Owners');
+      await press(page, 'Open other corp');
+      await page.getByRole('heading', { name: 'Keys of other corp' }).waitFor();
+      const isDone = page.waitForRequest(
+        (request) => request.url().endsWith('/keys/events') && request.postDataJSON().owner === 'acme',
+      );
+      mayEnd.resolve();
+      await isDone;
+      expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('other corp');
+      await press(page, '← Owners');
+      await page.getByRole('list', { name: 'Owners' }).getByText('Blocked').waitFor();
+    });
   });
 
   test('changes a plan by what was touched alone, and is asked again where another admin was there meanwhile', async () => {
