@@ -75,7 +75,10 @@ export interface GuardsOptions {
 }
 
 /** `auth` comes from the guard for keys or users, if there is one. */
-type GuardedCall = Call & { readonly auth?: Partial<KeyIdentity & UserIdentity> };
+interface GuardedCall {
+  readonly caller: RequestIds;
+  readonly auth?: Partial<KeyIdentity & UserIdentity>;
+}
 
 export function createGuards(options: GuardsOptions): Guards {
   const { verifyKey, revalidateKey, verifyUserJwt, checkBlock, rateLimit, userRateLimit, admit } = options;
@@ -120,11 +123,10 @@ export function createGuards(options: GuardsOptions): Guards {
   function scopes(...required: readonly string[]): Guard<ScopedCall> {
     if (required.length === 0) throw new Error('scopes: expected one scope or more, got none: every key would pass');
     const admits = ({ scopes: held = [] }: Rights) => required.every((scope) => held.includes(scope));
-    const decide: Guard<ScopedCall> = ({ caller: { requestId, traceId }, auth }) => {
+    const decide: Guard<ScopedCall> = (call) => {
+      const { auth } = call;
       if (admits(auth)) return PASS;
-      const { scopes: held = [], keyId, subject: userId, parentId } = auth;
-      const child = parentId && { parentId };
-      log.warn('Insufficient scopes', { requestId, traceId, keyId, userId, ...child, required, held });
+      log.warn('Insufficient scopes', { ...callerIds(call), required, held: auth.scopes ?? [] });
       return err({ code: 'insufficient_scope', required });
     };
     return observe(Object.assign(decide, { requiredScopes: required, follows: 'api_key' as const, admits }));
