@@ -1,13 +1,13 @@
 // Defines what may watch requests and calls: the access log, metrics, traces. Each wraps what it watches.
 
-import { callerOf } from '../calls/call.ts';
+import { callerOf, callIn } from '../calls/call.ts';
 import type { Run } from '../calls/run.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { clientText } from '../mcp/client.ts';
 import type { Mcp } from '../mcp/server.ts';
 import type { Log } from '../watch/log.ts';
 import { excerptOf, redactHashes } from '../watch/redact.ts';
-import { forwardedPath, type ObserveRequest, type RequestContext } from '../web/context.ts';
+import { forwardedPath, type ObserveRequest } from '../web/context.ts';
 import { codeOf } from '../web/problem-response.ts';
 
 export type Transport = 'rest' | 'http' | 'sse';
@@ -60,7 +60,8 @@ export const createAccessLog =
     const address = context.clientAddress(); // read now: a client that has left has none
     return (response) => {
       const { status } = response;
-      const { requestId, request, headers, route, call } = context;
+      const { requestId, request, headers, route } = context;
+      const call = callIn(context);
       const durationMs = Math.round((clock.monotonicMs() - startedMs) * 1000) / 1000;
       const tool = call?.tool || undefined;
       const { keyId, keyName: name, subject, parentId, actor } = call?.auth ?? call?.response.refused ?? {};
@@ -99,7 +100,7 @@ export const createAccessLog =
   };
 
 /** Returns whose token was presented in place of a key, and the rule that let it in. */
-function ruleFields(call: RequestContext['call']) {
+function ruleFields(call: ReturnType<typeof callIn>) {
   const rule = call?.proof?.key?.rule ?? call?.response.refused?.rule;
   return rule && { rule: rule.id, workload: rule.workload };
 }

@@ -8,8 +8,8 @@ import { isJwtShaped, isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity, Verified, VerifiedKey } from '../keys/verify.ts';
 import type { Log, LogFields, LogRepeated, RequestIds } from '../watch/log.ts';
 import { excerptOf } from '../watch/redact.ts';
-import type { Credentials, Refused } from '../web/context.ts';
-import type { Call, Revalidate } from './call.ts';
+import type { Credentials } from '../web/context.ts';
+import type { Call, Refused, Revalidate } from './call.ts';
 import type { Guard } from './guard.ts';
 
 export interface KeyAuth {

@@ -6,8 +6,8 @@ import type { RateLimitStates } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import type { Caller } from '../keys/actor.ts';
-import type { VerifiedKey } from '../keys/verify.ts';
-import { type Credentials, type Refused, type RequestContext, withMetaApiKey } from '../web/context.ts';
+import type { KeyIdentity, VerifiedKey } from '../keys/verify.ts';
+import { type Credentials, type RequestContext, withMetaApiKey } from '../web/context.ts';
 import { type Ask, type Asking, askThrough } from './ask.ts';
 
 interface CallerExtras {
@@ -107,6 +107,17 @@ const revalidateBoth =
     const other = await second(call);
     return other.ok ? { ok: true, value: Math.min(one.value, other.value) } : other;
   };
+
+/** A known key that has ended, or a blocked user. */
+export interface Refused {
+  readonly keyId?: string;
+  readonly keyName?: string | undefined;
+  readonly subject: string | undefined;
+  readonly parentId?: undefined;
+  readonly actor?: string;
+  /** The rule that let a workload's token in as the key. */
+  readonly rule?: { readonly id: string; readonly workload: object } | undefined;
+}
 
 /** What the response to a call says beside the result. */
 export interface CallResponse {
@@ -235,6 +246,14 @@ export function callOf(context: RequestContext, metaApiKey: string | null, extra
 /** Returns the caller of a request without creating a call. `metaApiKey` is the key in the body, if any. */
 export const callerOf = (context: RequestContext, metaApiKey: string | null = null): RequestCaller =>
   new RequestCaller(context, withMetaApiKey(context.credentials, metaApiKey));
+
+/** A call with the identity that its guards found, if any; of a request that was refused before, only who was refused. */
+interface LoggedCall extends Partial<Pick<Call, 'caller' | 'proof' | 'tool' | 'cost'>>, Pick<Call, 'response'> {
+  readonly auth?: Partial<KeyIdentity> & { readonly actor?: string };
+}
+
+/** Returns the call of a request, as `callOf` or `Sender` has put it there. */
+export const callIn = ({ call }: RequestContext) => call as LoggedCall | undefined;
 
 export function withoutMeta(input: JsonObject): JsonObject {
   if (input._meta === undefined) return input;

@@ -31,35 +31,6 @@ export interface RequestServer extends ServerFacts {
   readonly over: () => void;
 }
 
-/** A known key that has ended, or a blocked user. */
-export interface Refused {
-  readonly keyId?: string;
-  readonly keyName?: string | undefined;
-  readonly subject: string | undefined;
-  readonly actor?: string;
-  readonly parentId?: undefined;
-  /** The rule that let a workload's token in as the key. */
-  readonly rule?: { readonly id: string; readonly workload: object } | undefined;
-}
-
-/** What the access log reads of a call (calls/call.ts). */
-interface LoggedCall {
-  readonly tool?: string;
-  readonly cost?: number;
-  readonly caller?: { readonly traceId?: string | undefined };
-  readonly proof?: {
-    readonly key: { readonly rule: { readonly id: string; readonly workload: object } | null } | null;
-  };
-  readonly response: { readonly code?: string | undefined; readonly refused?: Refused | undefined };
-  readonly auth?: {
-    readonly keyId?: string;
-    readonly keyName?: string;
-    readonly subject?: string;
-    readonly parentId?: string | null;
-    readonly actor?: string;
-  };
-}
-
 /** What a request's context needs of its route (web/router.ts). */
 interface FoundRoute {
   readonly path: string;
@@ -75,8 +46,8 @@ const NO_ADDRESS = 'unknown';
 export type ObserveRequest = (context: RequestContext) => (response: Response) => void;
 
 export class RequestContext {
-  /** The request's call; the last one of a batch. */
-  call: LoggedCall | undefined = undefined;
+  /** The request's call (callIn in calls/call.ts); the last one of a batch. */
+  call: object | undefined = undefined;
   /** The route's path in the route table; null if there is no route. */
   readonly route: string | null;
   /** Whether a proxy asks about a request to another server, and so sends that server's Host. */

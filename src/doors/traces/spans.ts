@@ -2,7 +2,7 @@
 // for MCP (v0.1.0). A request without a good credential makes none, so strangers can't fill anybody's store.
 
 import type { Observer, Transport } from '../../api/observer.ts';
-import { type Call, headerTrace, metaTrace, type RequestCaller, type Trace } from '../../calls/call.ts';
+import { type Call, callIn, headerTrace, metaTrace, type RequestCaller, type Trace } from '../../calls/call.ts';
 import type { Identify, Identity } from '../../calls/identify.ts';
 import type { Operation } from '../../calls/operation.ts';
 import { type Awaitable, chain, isPromise } from '../../ground/result.ts';
@@ -107,7 +107,7 @@ export function createSpans({ basePath, identify, settings, clock, random, add }
       const startedMs = clock.monotonicMs();
       const asked = isAsked ? beginAsked(context) : undefined;
       return (response) => {
-        const call = context.call as AnyCall | undefined; // which each of these routes makes
+        const call = callIn(context) as AnyCall | undefined; // which each of these routes makes
         if (call === undefined) return;
         const span = asked === undefined || !isAdmitted(call) ? spanOf(call) : asked;
         if (span !== undefined) tracer.end(span.begun, startedMs, ofHttp(toolsPath, span, context, call, response));
