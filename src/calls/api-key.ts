@@ -108,10 +108,10 @@ export const keyInstead = (presented: string | null): { readonly sent?: 'api_key
 /** Returns whom a problem is about: a key that is in the database, or a token of an issuer that a rule names. */
 export function refusedKeyIn(problem: Problem): Refused | undefined {
   if (problem.code !== 'invalid_api_key') return undefined;
-  const { keyId, keyName, userId, rule: id, issuer, subject } = problem;
+  const { keyId, keyName, userId, parentId, rule: id, issuer, subject } = problem;
   if (keyId === undefined) return issuer === undefined ? undefined : { subject: undefined };
   const rule = id === undefined ? undefined : { id, workload: { issuer, subject } };
-  return { keyId, keyName, subject: userId, rule };
+  return { keyId, keyName, subject: userId, parentId, rule };
 }
 
 /** The most of a token's subject in a line about a refusal, which whoever has a signed token can cause at will. */

@@ -518,6 +518,21 @@ test('a bound parent binds its children; an unbound one may bind them', async ()
   }
 });
 
+test('the access log names the parent of a child that was used, and of one that was refused', async () => {
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1' } });
+  const parent = await app.createKey('alice', PARENT);
+  const child = await childOf(app, parent.key);
+  const seen = (await app.log()).length;
+  await statusOf(app, child.key);
+  await app.call('revoke_api_key', { keyId: child.id }, await bearer(app, 'alice'));
+  await statusOf(app, child.key);
+  const lines = (await app.log()).slice(seen).filter(({ event, keyId }) => event === 'request' && keyId === child.id);
+  expect(lines.map(({ status, parentId }) => [status, parentId])).toEqual([
+    [200, parent.id],
+    [401, parent.id],
+  ]);
+});
+
 test('/introspect names the parent, and ends with the earlier end', async () => {
   await using app = await createTestApp();
   const service = await app.createKey('service', { scopes: ['introspect'] });
