@@ -64,7 +64,7 @@ export interface GuardsOptions {
   readonly rateLimit: Limit;
   /** The limit of each person, for tools that demand a user token. */
   readonly userRateLimit: Limit;
-  /** Counts a call of a key if its limit and quota admit it. All processes on a database share them. */
+  /** Counts a call of a key if all its limits and those of its owner admit it. All processes on a database share them. */
   readonly admit: (holder: Holder, units: number) => Result<RateLimitStates, Problem>;
   readonly clock: Clock;
   readonly log: Log;

@@ -25,7 +25,7 @@ export interface ClientRules {
 
 /** Which clients may get keys. At least one of the two is set. */
 export interface ConnectConfig {
-  /** OAUTH_REDIRECTS, for clients that register; null: none may. */
+  /** OAUTH_REDIRECTS, for clients that nobody has listed; null: they get no keys. */
   readonly redirects: Redirects | null;
   /** OAUTH_CLIENTS, for clients with documents; null: none are read. */
   readonly clients: ClientRules | null;

@@ -22,7 +22,7 @@ export interface ApiKeyRecord {
   readonly id: string;
   readonly userId: string;
   readonly name: string;
-  /** SHA-256 of the secret in force, 64 lowercase hex characters. Never leaves the server whole. */
+  /** SHA-256 of the secret in force, 64 lowercase hex characters. No response has it whole. */
   readonly keyHash: string;
   readonly scopes: readonly string[];
   readonly active: boolean;

@@ -66,7 +66,7 @@ export interface McpOptions {
   readonly log: Log;
 }
 
-/** Lists and resources change only when the server restarts. */
+/** Lists and resources change only when the server restarts, or in development reloads tools. */
 const CACHE_MS = 3_600_000;
 
 const NOT_FOUND: RpcError = { code: CODES.methodNotFound, message: 'Method not found' };

@@ -33,7 +33,7 @@ export interface KeyEvent {
   /** The owner that the event is about; null: the whole database. */
   readonly owner: string | null;
   readonly kind: (typeof EVENT_KINDS)[number];
-  /** `sql`: in a database shell, or by a server version without events. */
+  /** `sql`: typed into the database. */
   readonly how: Origin['how'] | 'sql';
   /**
    * The `sub` of a user token, or who ran the command; for `connected`, the host that got the key; for `delegated`, the

@@ -9,7 +9,7 @@ export type JwtKeys = readonly Uint8Array[] | JWTVerifyGetKey;
 /** The source of keys. `get` and `refreshedAfter` may throw an IssuerOutage. */
 export interface VerificationKeys {
   readonly algorithms: readonly string[];
-  /** Returns the cached keys; null if there are none, or they are stale. A verdict by other keys no longer counts. */
+  /** Returns the cached keys; null if there are none, or they are too old. A verdict by other keys no longer counts. */
   current(): JwtKeys | null;
   get(): Awaitable<JwtKeys>;
   /** Returns the current keys, for a token whose key `known` lacks. They may still be `known`. */

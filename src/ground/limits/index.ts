@@ -35,11 +35,11 @@ export const LIMITS = {
   body: { what: 'request body', unit: 'bytes', each: MIB, beyond: '413 `payload_too_large`' },
   /** MCP sends it as JSON and as escaped text: three times this and the rest of a batch (1 Mi) fit in `unread`. */
   output: { what: 'output of a tool or prompt', unit: 'bytes', each: 4.5 * MIB, beyond: '500 `internal`' },
-  /** The burst is twice what a user may hold, so that all keys can be replaced; the rate exceeds people and scripts. */
+  /** The burst is twice what a user may hold by default, to replace all keys; the rate exceeds people and scripts. */
   creations: { what: 'creating, rotating and changing keys', burst: 2000, perS: 20, per: PERSON },
   /**
    * Each adds up to four events, kept for EVENT_DAYS: 5 MB a day per person beyond the burst, where 20 a second would add
-   * 1 GB. The burst replaces all keys of a user ten times.
+   * 1 GB. The burst replaces the most keys of a user (by default) ten times.
    */
   creationsOfDay: {
     what: 'creating, rotating and changing keys, over a day',
@@ -119,7 +119,7 @@ export const LIMITS = {
     inS: 60,
     per: 'process',
   },
-  /** Each is a write without effect, then a read. Effective ones are bounded by creations. */
+  /** Each is a read, or two writes without effect. Effective ones are bounded by creations. */
   failedChanges: {
     what: 'ending and rotating keys that are not there, or have ended',
     burst: 2000,
@@ -163,7 +163,7 @@ export const LIMITS = {
     per: 'address, and for each owner',
     beyond: 'the oldest of them that belongs to nobody makes room; else 503 `overloaded`',
   },
-  /** Each service has one request at a time per process, four a bound: enough for 100 processes at the shortest bound. */
+  /** Each process of a service asks four times within the bound: 97 may at the default bound, 22 at the shortest. */
   askingForChanges: {
     what: 'requests of services for changes',
     burst: 800,
