@@ -13,20 +13,39 @@ export interface Tls {
   readonly endsAtMs: number;
 }
 
+// The end is missing in a file that is being written.
+const CERTIFICATES = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----.*?(?:-----END [^\n]*|$)/gs;
+const PRIVATE_KEYS = /-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [^\n]*|$)/gs;
+
+const certificateOf = (pem: string) => new X509Certificate(pem);
+
 /** Reads the certificate and its key. Throws an Error that says which file can't be used, and why. */
 export function readTls({ certFile, keyFile }: NonNullable<Config['tls']>): Tls {
-  const cert = readPem('TLS_CERT_FILE', 'a certificate', certFile, (pem) => new X509Certificate(pem));
-  const key = readPem('TLS_KEY_FILE', 'a private key', keyFile, createPrivateKey);
+  const cert = readPem('TLS_CERT_FILE', 'a certificate', certFile, CERTIFICATES, certificateOf);
+  const key = readPem('TLS_KEY_FILE', 'a private key', keyFile, PRIVATE_KEYS, createPrivateKey);
   if (!cert.parsed.checkPrivateKey(key.parsed)) {
     throw new Error(expected('TLS_KEY_FILE', 'the key of the certificate in TLS_CERT_FILE', keyFile));
   }
-  return { cert: cert.pem, key: key.pem, endsAtMs: cert.parsed.validToDate.getTime() };
+  if (!cert.blocks.every(isCertificate)) {
+    throw new Error(expected('TLS_CERT_FILE', 'the certificates behind the first to be whole', certFile));
+  }
+  return { cert: cert.blocks.join('\n'), key: key.blocks.join('\n'), endsAtMs: cert.parsed.validToDate.getTime() };
 }
 
-function readPem<T>(variable: string, holding: string, file: string, parse: (pem: string) => T) {
+function isCertificate(pem: string): boolean {
   try {
-    const pem = readFileSync(file, 'utf8');
-    return { pem, parsed: parse(pem) };
+    certificateOf(pem);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Reads the blocks of one kind, and parses the first. Others may stand between: certificate and key may share a file. */
+function readPem<T>(variable: string, holding: string, file: string, kind: RegExp, parse: (pem: string) => T) {
+  try {
+    const blocks = readFileSync(file, 'utf8').match(kind) ?? [''];
+    return { blocks, parsed: parse(blocks[0]) };
   } catch (error) {
     const { code } = error as { code?: unknown };
     const reason = typeof code === 'string' && /^E[A-Z]+$/.test(code) ? code : 'it holds none that can be used';

@@ -199,6 +199,6 @@ async function listen(runtime: Runtime, { host: hostname, port, reusePort }: Con
       },
     };
   } catch (error) {
-    throw new Error(await whyNotListening(error, hostname, port));
+    throw new Error(await whyNotListening(error, { hostname, port, tls }));
   }
 }

@@ -363,6 +363,15 @@ describe('a start that fails is one line and a non-zero exit', () => {
       () => ({ ...JWT, TLS_CERT_FILE: own.certFile, TLS_KEY_FILE: other.keyFile }),
       `TLS_KEY_FILE: expected the key of the certificate in TLS_CERT_FILE, got "${other.keyFile}"`,
     ],
+    [
+      'a chain that is only written in part',
+      () => {
+        const certFile = join(temporaryFolder(), 'chain.pem');
+        writeFileSync(certFile, own.cert + other.cert.slice(0, other.cert.length / 2));
+        return { ...JWT, TLS_CERT_FILE: certFile, TLS_KEY_FILE: own.keyFile };
+      },
+      /^TLS_CERT_FILE: expected the certificates behind the first to be whole, got "[^"]+\/chain\.pem"$/,
+    ],
     ...[
       ['http://127.0.0.1:9?hunter2', 'http://127.0.0.1:9'],
       ['http://127.0.0.1:9/?tls=hunter2', 'http://127.0.0.1:9/'],
@@ -458,6 +467,16 @@ describe('a start that fails is one line and a non-zero exit', () => {
       chownSync(file, 12345, 12345);
     };
     return expectFailure(planted(plant), `${SECRET}it belongs to another user; delete it, and it is made anew`);
+  });
+
+  test('a certificate and its key may share a file, in whatever order', async () => {
+    const [cert, key] = [own.certFile, own.keyFile].map((file) => readFileSync(file, 'utf8'));
+    const file = join(temporaryFolder(), 'both.pem');
+    for (const text of [`\ufeff${key}${cert}`, `${cert}${key}`]) {
+      writeFileSync(file, text);
+      await using server = await startServer({ env: { ...JWT, TLS_CERT_FILE: file, TLS_KEY_FILE: file } });
+      expect((await fetch(server.url, { tls: { ca: own.cert } })).status).toBe(200);
+    }
   });
 
   test('a secret that is ours alone is used', async () => {
