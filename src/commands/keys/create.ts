@@ -1,4 +1,4 @@
-// `keys create`: creates a key for anybody, here or on another server. Only the key goes to stdout.
+// `keys create`: creates a key for anybody, here or on another server. Only the key goes to stdout; without a secret, its id.
 
 import { fstatSync, statSync } from 'node:fs';
 import { devNull } from 'node:os';

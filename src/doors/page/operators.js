@@ -1,4 +1,4 @@
-// Loads the operators' part for whoever has the claim of admins. Nobody else gets a byte of it.
+// Loads the operators' part for whoever has the claim of admins; the page of anybody else never asks for it.
 
 import { complaint, setup } from '../../pages/widgets/parts.js';
 import { keyFields, keyIn, limitFields, limitsIn } from './key-form.js';
