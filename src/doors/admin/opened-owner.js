@@ -1,6 +1,6 @@
 // An owner, opened: the plan, whether the owner is blocked, the end of all keys, the trail, and the keys.
 
-import { change, focusOn, html } from '../../pages/widgets/draw.js';
+import { change, focusOn, hasFocus, html } from '../../pages/widgets/draw.js';
 import { usesWords } from '../../pages/widgets/key-row.js';
 import { quotaBar } from '../../pages/widgets/owner-line.js';
 import { complaint, countWords, inWords, nameOf, setup, toldView } from '../../pages/widgets/parts.js';
@@ -99,8 +99,9 @@ async function load(opened) {
 function ask(opened, { place, act, ...parts }) {
   const { name, panels } = opened;
   const close = () => {
+    const hadFocus = hasFocus(`of ${name}`);
     change(opened, { question: null });
-    focusOn(place);
+    if (hadFocus) focusOn(place);
   };
   const asked = question({
     at: `of ${name}`,

@@ -1,6 +1,6 @@
 // The list of owners, each with the plan in force and what was used.
 
-import { change, focusOn, html } from '../../pages/widgets/draw.js';
+import { change, focusOn, hasFocus, html } from '../../pages/widgets/draw.js';
 import { usesWords } from '../../pages/widgets/key-row.js';
 import { quotaBar } from '../../pages/widgets/owner-line.js';
 import { complaint, countWords, inWords, nameOf, toldView, workButton } from '../../pages/widgets/parts.js';
@@ -32,6 +32,7 @@ async function load(list, cursor) {
     const words = complaint(`The owners could not be listed. ${failure}`);
     return change(list, list.owners.length > 0 ? { status: words } : { instead: words });
   }
+  const hadFocus = hasFocus('more owners');
   const before = cursor === undefined ? [] : list.owners;
   const added = output.owners.flatMap(readOwner);
   const names = new Set(added.map(({ owner }) => owner));
@@ -41,7 +42,7 @@ async function load(list, cursor) {
     instead: '',
     status: '',
   });
-  if (cursor !== undefined && added.length > 0) focusOn(`owner ${added[0].owner}`);
+  if (hadFocus && added.length > 0) focusOn(`owner ${added[0].owner}`);
 }
 
 function viewOf(list, open) {

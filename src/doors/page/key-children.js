@@ -1,6 +1,6 @@
 // Lists the keys that a key has made for its programs, and ends single ones.
 
-import { html } from '../../pages/widgets/draw.js';
+import { hasFocus, html } from '../../pages/widgets/draw.js';
 import {
   complaint,
   isTime,
@@ -39,7 +39,7 @@ export function keyChildren({ id, family, state, change, count }) {
     async function act() {
       const { output, failure } = await family.end(child.id);
       if (output === null) return failure;
-      change({ ending: null }, `children ${id}`);
+      change({ ending: null }, ...(hasFocus(`of ${child.id}`) ? [`children ${id}`] : []));
       await read();
     }
     const ending = question({

@@ -1,6 +1,6 @@
 // What one can do in the open row of a key: change it, read its history, and see the keys that it has made.
 
-import { find, focusOn, html, redraw } from '../../pages/widgets/draw.js';
+import { find, focusOn, hasFocus, html, redraw } from '../../pages/widgets/draw.js';
 import { busily, complaint, nameOf, timeOf, toldView, workButton } from '../../pages/widgets/parts.js';
 import { keyChildren, UNREAD } from './key-children.js';
 
@@ -88,7 +88,8 @@ async function save(panels, id, edit, fields) {
   const { output, failure, now = before, said } = await panels.save(id, fields, before);
   if (output === null) return change(panels, id, { failure, before: now });
   panels.replace(id, output, said);
-  change(panels, id, { edit: null, failure: undefined }, `${edit} ${id}`, `details ${id}`);
+  const places = hasFocus(`edit ${id}`) ? [`${edit} ${id}`, `details ${id}`] : [];
+  change(panels, id, { edit: null, failure: undefined }, ...places);
   await readHistory(panels, id);
 }
 

@@ -102,6 +102,9 @@ export function focusOn(at) {
   return found !== null && document.activeElement === found;
 }
 
+/** Returns whether the focus is within the element. Where an answer came late, the person may have moved it. */
+export const hasFocus = (at) => find(at)?.contains(document.activeElement) === true;
+
 /** Returns the key by which a node and its next description match. */
 function keyOf(shows) {
   const { at } = shows?.properties ?? {}; // text has none

@@ -1,6 +1,6 @@
 // The list of keys in the widget and on the page: loads, sorts and filters it, and asks before it changes a key.
 
-import { change, find, focusOn, redraw } from './draw.js';
+import { change, find, focusOn, hasFocus, redraw } from './draw.js';
 import { keyRow, readKey, readRotation, STATES, stateOf, textOrNull } from './key-row.js';
 import { listView, ORDERS } from './list-view.js';
 import { newKey } from './new-key.js';
@@ -290,7 +290,7 @@ function askIn(list, key, kind) {
 
 /** Shows a successful change. Meanwhile the list may have been reloaded, and the focus moved. */
 function finish(list, id, kind, output) {
-  const hadFocus = find(`row ${id}`)?.contains(document.activeElement) === true;
+  const hadFocus = hasFocus(`row ${id}`);
   const order = shownOf(list).map((key) => key.id);
   const key = keyOf(list, id);
   list.questions.delete(id);
@@ -328,7 +328,7 @@ async function showMore(list) {
   const { output, failure } = await callTool(source.tool, { ...source.args, cursor });
   if (list.keys !== keys) return; // a newer list arrived meanwhile
   if (!Array.isArray(output?.keys)) return change(list, { status: complaint(failure) });
-  const hadFocus = document.activeElement === find('more');
+  const hadFocus = hasFocus('more');
   list.took?.(output, false);
   Object.assign(list, { keys: withKeys(keys, output), cursor: textOrNull(output.nextCursor), status: '' });
   refresh(list);

@@ -2,7 +2,7 @@
 // between answers in its own words.
 
 import { expect, test } from 'bun:test';
-import type { Page, Route } from 'playwright-core';
+import type { Locator, Page, Route } from 'playwright-core';
 import { confirm, describeInBrowser } from '../../support/browser.ts';
 import { childOf } from '../../support/children.ts';
 import { type Answer, askForKey, pollForKey } from '../../support/key-request.ts';
@@ -123,6 +123,39 @@ describeInBrowser('no answer of the server', (browser) => {
       await page.getByRole('button', { name: 'Create a key' }).waitFor();
       expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('A program asks for a key');
     }));
+});
+
+describeInBrowser('an answer that comes late', (browser) => {
+  test('leaves the focus where the person has moved it', async () => {
+    await using app = await appForBrowser();
+    const { key } = await app.createKey('alice', { name: 'parent', scopes: ['read', 'delegate'] });
+    await childOf(app, key, { client_name: 'a child', expires_in: '86400' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      const search = page.getByRole('searchbox');
+      /** Presses a button, and goes on to the search before the server answers. */
+      const pressAndGoOn = async (path: string, button: Locator, done: Locator) => {
+        const mayAnswer = Promise.withResolvers<void>();
+        await page.route(path, async (route) => {
+          await mayAnswer.promise;
+          await route.continue();
+        });
+        await button.click();
+        await search.focus();
+        mayAnswer.resolve();
+        await done.waitFor();
+        expect(await search.evaluate((field) => document.activeElement === field)).toBe(true);
+        await page.unroute(path);
+      };
+      await page.getByRole('button', { name: 'More about parent' }).click();
+      await page.getByRole('button', { name: 'Rename: parent' }).click();
+      await page.keyboard.type('renamed');
+      const renamed = page.getByRole('button', { name: 'Rename: renamed' });
+      await pressAndGoOn('**/keys/update', page.getByRole('button', { name: 'Save', exact: true }), renamed);
+      await page.getByRole('button', { name: 'End a child' }).click();
+      const end = page.getByRole('group', { name: 'End a child?' }).getByRole('button', { name: 'End', exact: true });
+      await pressAndGoOn('**/tools/revoke_api_key', end, page.getByText('All have ended.'));
+    });
+  });
 });
 
 describeInBrowser('a refusal for now', (browser) => {
