@@ -4,8 +4,9 @@ import { expect, setDefaultTimeout, test } from 'bun:test';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../support/client.ts';
+import { served } from '../support/cluster.ts';
 import { folderWith } from '../support/folder.ts';
-import { call, modern } from '../support/mcp.ts';
+import { call, fetchMcp, modern } from '../support/mcp.ts';
 import { startServer } from '../support/server-process.ts';
 import { isStopped } from '../support/sqld.ts';
 import { STORE_MODES, type StoreMode, startStore } from '../support/store-mode.ts';
@@ -47,12 +48,8 @@ test.each([...STORE_MODES])(
     const use = async () => (await callOver(here.url, 'get_data', {}, key)).status;
     await waitFor(async () => (await use()) === 200); // a busy machine may be 503 for a moment
 
-    const mcp = async (sent: object, headers: Record<string, string> = {}) => {
-      const accept = 'application/json, text/event-stream';
-      const all = { 'content-type': 'application/json', accept, ...key, ...headers };
-      const response = await fetch(`${here.url}/mcp`, { method: 'POST', headers: all, body: JSON.stringify(sent) });
-      return response.text();
-    };
+    const mcp = async (sent: object, headers: Record<string, string> = {}) =>
+      (await fetchMcp(here, sent, { ...key, ...headers })).text();
     const latest = modern('tools/call', { name: 'waits', arguments: {} });
     const responses = Promise.all([
       callOver(here.url, 'waits', {}, key).then(({ body: problem }) => JSON.stringify(problem)),
@@ -70,6 +67,6 @@ test.each([...STORE_MODES])(
     // Nothing else than that it has ended; or, far from the primary, that this can't be told in time.
     const refusal = mode === 'embedded' ? REFUSED : /Invalid or expired API key|The key store is out of reach/;
     for (const text of await responses) expect(text).toMatch(refusal);
-    expect(await use()).not.toBe(200);
+    expect((await served(async () => ({ status: await use() }))).status).toBe(401);
   },
 );
