@@ -11,7 +11,6 @@ import {
   cameFrom,
   manyStreams,
   openSseSocket,
-  postUntilCutOff,
   type SseSocket,
   sessionsOf,
 } from '../../support/sse-socket.ts';
@@ -226,15 +225,6 @@ describe('responses that are ready at the same moment', () => {
     expect([...others]).toEqual(['The server is at its limit; try again']);
   });
 });
-
-test('a stream that is not read is cut off once its buffer is full, and its session ends', async () => {
-  await using app = await createTestApp();
-  const stream = await openSseSocket(app.url);
-  stream.pause();
-  await postUntilCutOff(stream);
-  expect(await sessionsOf(app.url)).toBe(0);
-  stream.drop();
-}, 180_000);
 
 test('a graceful stop ends idle streams at once, and others when their requests are done', async () => {
   const steered = steeredTool();

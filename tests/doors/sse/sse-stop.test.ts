@@ -15,11 +15,12 @@ describe.each(rows<Runtime>(['bun', 'deno'], 1))('on %s', (runtime) => {
     expect(await stopped).toBe(0);
   }, 180_000);
 
-  test('a client that was cut off because it does not read holds nothing up', async () => {
+  test('a client that does not read is cut off once its buffer is full, with its session, and holds nothing up', async () => {
     await using server = await startServer({ runtime });
     const stream = await openSseSocket(server.url);
     stream.pause();
     await postUntilCutOff(stream);
+    expect(await sessionsOf(server.url)).toBe(0);
     expect(await server.stop()).toBe(0);
     stream.drop();
   }, 180_000);
