@@ -5,13 +5,12 @@ import { exchange } from '../../support/children.ts';
 import { userHeaders } from '../../support/client.ts';
 import { type Cluster, callServer, operatorOf, served, useKey } from '../../support/cluster.ts';
 import type { TestResponse } from '../../support/test-app.ts';
+import { type Used, usedWhile } from './used-while.ts';
 
 const USE_EVERY_MS = 10;
 /** The life of a parent that expires: enough for a machine that does other things too. */
 const LEFT_MS = 4000;
 const OVERLAP_MS = 1500;
-/** A child that is good so long after its end is good for ever. */
-const GIVEN_UP_MS = 20_000;
 
 interface Key {
   readonly id: string;
@@ -54,12 +53,8 @@ const ENDINGS: Readonly<Record<string, Ending>> = {
   'the child alone': ({ call, child }) => call('revoke_api_key', { keyId: child.id }),
 };
 
-export interface Ended {
+export interface Ended extends Used {
   readonly how: string;
-  /** From the end to the last use anywhere that was a success; negative: that was so long before it. */
-  readonly lastSuccessMs: number;
-  /** Statuses that must not be: other than 200 before, and 401 after. 503 is right on a machine slower than the bound. */
-  readonly odd: readonly number[];
 }
 
 /** Makes a parent and a child for each ending, at one of the servers, and ends them, at the other if `round` is odd. */
@@ -72,24 +67,8 @@ async function ended(cluster: Cluster, round: number, how: string, end: Ending):
   if (maker === undefined || ender === undefined) throw new Error('a cluster without servers');
   const owner = `${how} ${round}`;
   const pair = await makePair(cluster, maker.url, ender.url, owner, how);
-  let endedAtMs = Number.POSITIVE_INFINITY;
-  let isEnding = false;
-  const odd: number[] = [];
-  const used = servers.map(async (server) => {
-    for (let last = Number.NEGATIVE_INFINITY; ; await Bun.sleep(USE_EVERY_MS)) {
-      const askedAtMs = performance.now();
-      const status = await useKey(server, pair.child.key);
-      if (status === 200) last = askedAtMs;
-      if (askedAtMs > endedAtMs + GIVEN_UP_MS) return last;
-      if (status === 401 && performance.now() >= endedAtMs) return last;
-      if (![200, 503].includes(status) && !(status === 401 && isEnding)) odd.push(status);
-    }
-  });
-  await Bun.sleep(300 + 300 * Math.random()); // anywhere between two polls
-  isEnding = true;
-  const endsAtMs = await end(pair);
-  endedAtMs = typeof endsAtMs === 'number' ? endsAtMs : performance.now();
-  return { how, lastSuccessMs: Math.max(...(await Promise.all(used))) - endedAtMs, odd };
+  const pace = { callers: 1, everyMs: USE_EVERY_MS, beforeMs: 300 + 300 * Math.random() }; // between two polls
+  return { how, ...(await usedWhile(servers, pair.child.key, () => end(pair), pace)) };
 }
 
 async function makePair(cluster: Cluster, makeAt: string, endAt: string, owner: string, how: string) {

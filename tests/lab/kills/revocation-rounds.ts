@@ -1,8 +1,9 @@
-// How long a secret lives on that has ended: it is used all the time on every server of a cluster while one of them ends it.
+// Keys that are used all the time on every server of a cluster while one of them ends their secrets.
 
 import { userHeaders } from '../../support/client.ts';
 import { type Cluster, callServer, served, useKey } from '../../support/cluster.ts';
 import type { StoreMode } from '../../support/store-mode.ts';
+import { type Used, usedWhile } from './used-while.ts';
 
 export const CLUSTERS: Readonly<Record<string, readonly StoreMode[]>> = {
   'on one file': ['embedded', 'embedded', 'embedded'],
@@ -13,16 +14,6 @@ export const CLUSTERS: Readonly<Record<string, readonly StoreMode[]>> = {
 const CALLERS_PER_SERVER = 2;
 /** A hundred uses between two polls, and time left for the servers. */
 const USE_EVERY_MS = 2;
-
-export interface Round {
-  /** From the revocation's response to the last use anywhere that was a success; negative when there was none after it. */
-  readonly lastSuccessMs: number;
-  /** Statuses that must not be: other than 200 before, and 401 after. */
-  readonly odd: readonly number[];
-  /** Uses in all, and those that got 503, which is right on a machine slower than the bound, but must stay rare. */
-  readonly uses: number;
-  readonly unavailable: number;
-}
 
 /** Each makes a server end a secret at once. */
 const ENDS: readonly ((
@@ -48,7 +39,7 @@ export async function revocationRound(
   { servers }: Pick<Cluster, 'servers'>,
   round: number,
   user: string,
-): Promise<Round> {
+): Promise<Used> {
   const maker = servers[round % servers.length];
   const revoker = servers[(round + 1) % servers.length];
   if (maker === undefined || revoker === undefined) throw new Error('a cluster without servers');
@@ -61,30 +52,9 @@ export async function revocationRound(
     const { body: rotated } = await call('rotate_api_key', { keyId: body.id });
     if (round % 4 === 1) await useKey(maker, rotated.key);
   }
-  let revokedAtMs = Number.POSITIVE_INFINITY;
-  let lastSuccessAtMs = Number.NEGATIVE_INFINITY; // when it was asked for: its response may lie here for a while
-  const odd: number[] = [];
-  let uses = 0;
-  let unavailable = 0;
-  const hammer = async (server: { url: string }) => {
-    for (;;) {
-      const askedAtMs = performance.now();
-      const status = await useKey(server, body.key);
-      uses += 1;
-      if (status === 200) lastSuccessAtMs = Math.max(lastSuccessAtMs, askedAtMs);
-      else if (status === 401 && revokedAtMs < Number.POSITIVE_INFINITY) return;
-      else if (status === 503) unavailable += 1;
-      else if (!(status === 401 && revoking)) odd.push(status);
-      await Bun.sleep(USE_EVERY_MS);
-    }
-  };
-  let revoking = false;
-  const hammers = servers.flatMap((server) => Array.from({ length: CALLERS_PER_SERVER }, () => hammer(server)));
-  await Bun.sleep(30 * Math.random()); // anywhere between two polls
-  revoking = true;
-  await served(() => end(revoker, body, headers));
-  revokedAtMs = performance.now();
-  await Promise.all(hammers);
+  const pace = { callers: CALLERS_PER_SERVER, everyMs: USE_EVERY_MS, beforeMs: 30 * Math.random() }; // between two polls
+  const acknowledged = async () => void (await served(() => end(revoker, body, headers)));
+  const used = await usedWhile(servers, body.key, acknowledged, pace);
   await call('delete_api_key', { keyId: body.id });
-  return { lastSuccessMs: lastSuccessAtMs - revokedAtMs, odd, uses, unavailable };
+  return used;
 }

@@ -17,11 +17,20 @@ interface AttackOptions {
   readonly perSMax: number;
 }
 
-/** Sends one request after the other on each connection until `end` is called. A response is JSON, and `last` its end. */
+interface Sent {
+  /** A request, by its number from 1. */
+  readonly next: (count: number) => string;
+  /** How many calls it is. */
+  readonly calls?: number;
+  /** The end of a response, which is JSON. */
+  readonly last?: '}' | ']';
+}
+
+/** Sends one request after the other on each connection until `end` is called. */
 export async function attack(
   url: string,
   { connections, perSMax }: AttackOptions,
-  { next, calls = 1, last = '}' }: { readonly next: () => string; readonly calls?: number; readonly last?: '}' | ']' },
+  { next, calls = 1, last = '}' }: Sent,
 ): Promise<Attack> {
   const startedMs = performance.now();
   const end = last.charCodeAt(0);
@@ -34,7 +43,7 @@ export async function attack(
       const aheadMs = (sent / perSMax) * 1000 - (performance.now() - startedMs);
       if (aheadMs > 5) return void setTimeout(ask, aheadMs);
       sent += calls;
-      socket.write(next());
+      socket.write(next(sent / calls));
     };
     socket.on('data', (chunk) => {
       if (chunk.at(-1) !== end) return;
@@ -53,24 +62,21 @@ export async function attack(
   };
 }
 
-/** Guesses keys, a new one each time. `headersOf`: by the number of the key. */
+/** Guesses keys, a new one each time. `headersOf`: by the number of the request. */
 export function guess(
   url: string,
   options: AttackOptions & { readonly inBatches: boolean; headersOf?(count: number): Record<string, string> },
 ): Promise<Attack> {
   const { inBatches, headersOf } = options;
-  let count = 0;
-  const nextKey = () => {
-    count += 1;
-    return `sk_test_${count.toString(16).padStart(64, '0')}`;
-  };
-  const single = () => postText('/tools/get_data', '{}', { 'X-API-Key': nextKey(), ...headersOf?.(count) });
-  const batch = () => {
+  const keyOf = (count: number) => `sk_test_${count.toString(16).padStart(64, '0')}`;
+  const single = (count: number) =>
+    postText('/tools/get_data', '{}', { 'X-API-Key': keyOf(count), ...headersOf?.(count) });
+  const batch = (count: number) => {
     const calls = Array.from({ length: BATCH_CALLS }, (_, id) => ({
       jsonrpc: '2.0',
       id,
       method: 'tools/call',
-      params: { name: 'get_data', arguments: {}, _meta: { api_key: nextKey() } },
+      params: { name: 'get_data', arguments: {}, _meta: { api_key: keyOf(count * BATCH_CALLS + id) } },
     }));
     const accepted = { Accept: 'application/json', 'MCP-Protocol-Version': '2025-03-26' };
     return postText('/mcp', JSON.stringify(calls), { ...accepted, ...headersOf?.(count) });

@@ -137,25 +137,18 @@ test.each(
     const { key } = await keyOf(url, alice);
     const rotated = await keyOf(url, alice);
     const rotating = { keyId: rotated.id, overlapHours: 1 };
-    const { key: next } = (await timed(url, 'rotate_api_key', rotating, alice)).body;
+    const { key: renewed } = (await timed(url, 'rotate_api_key', rotating, alice)).body;
 
-    let count = 0;
-    const attacker = await attack(
-      url,
-      { connections: 300, perSMax: PER_S_MAX },
-      {
-        next() {
-          count += 1;
-          const code = isReplay ? replayed : randomBytes(32).toString('base64url');
-          return redemption(client, code, addressOf(count));
-        },
-      },
-    );
+    const next = (count: number) => {
+      const code = isReplay ? replayed : randomBytes(32).toString('base64url');
+      return redemption(client, code, addressOf(count));
+    };
+    const attacker = await attack(url, { connections: 300, perSMax: PER_S_MAX }, { next });
     await waitFor(() => attacker.answered > 1200);
     const startedMs = performance.now();
     const [redeemed, used] = await Promise.all([
       codeFor(client, key, HONEST).then((code) => client.redeem(code, {}, HONEST)),
-      timed(url, 'get_data', {}, { 'x-api-key': next }),
+      timed(url, 'get_data', {}, { 'x-api-key': renewed }),
     ]);
     const tookMs = performance.now() - startedMs;
     attacker.end();
@@ -206,26 +199,19 @@ describe.each([...PLACES])('with $name', (place) => {
       const { url } = server;
       const [mallory, bob] = [await userHeaders('mallory'), await userHeaders('bob')];
       const [leaked, rotated] = [await keyOf(url, bob), await keyOf(url, bob)];
-      const next = (await timed(url, 'rotate_api_key', { keyId: rotated.id, overlapHours: 1 }, bob)).body;
-      let count = 0;
-      const attacker = await attack(
-        url,
-        { connections: 400, perSMax: PER_S_MAX },
-        {
-          next() {
-            count += 1;
-            const keyId = count.toString(16).padStart(32, '0');
-            const input = tool === 'create_api_key' ? { name: 'n', scopes: [] } : { keyId };
-            return postText(`/tools/${tool}`, JSON.stringify(input), { ...mallory, ...ATTACKER });
-          },
-        },
-      );
+      const renewed = (await timed(url, 'rotate_api_key', { keyId: rotated.id, overlapHours: 1 }, bob)).body;
+      const next = (count: number) => {
+        const keyId = count.toString(16).padStart(32, '0');
+        const input = tool === 'create_api_key' ? { name: 'n', scopes: [] } : { keyId };
+        return postText(`/tools/${tool}`, JSON.stringify(input), { ...mallory, ...ATTACKER });
+      };
+      const attacker = await attack(url, { connections: 400, perSMax: PER_S_MAX }, { next });
       await waitFor(() => attacker.answered > 100);
       const calls = await Promise.all([
         timed(url, 'list_api_keys', {}, bob),
         timed(url, 'create_api_key', { name: 'n', scopes: ['read'] }, bob),
         timed(url, 'revoke_api_key', { keyId: leaked.id }, bob),
-        timed(url, 'get_data', {}, { 'x-api-key': next.key }),
+        timed(url, 'get_data', {}, { 'x-api-key': renewed.key }),
       ]);
       attacker.end();
       expect(calls.map(({ status }) => status)).toEqual([200, 200, 200, 200]);

@@ -1,9 +1,9 @@
 // The largest lists, while others wait: for how long each holds up the event loop of a real server.
 
 import { expect, test } from 'bun:test';
-import { callOver, postJson, userHeaders } from '../../support/client.ts';
+import { callOver, userHeaders } from '../../support/client.ts';
 import { LOOP_MONITOR, longestPauseMs } from '../../support/loop-pauses.ts';
-import { call } from '../../support/mcp.ts';
+import { call, post } from '../../support/mcp.ts';
 import { startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { median } from '../bench/measure.ts';
@@ -17,14 +17,8 @@ const ROUNDS = 7;
 
 const TRANSPORTS: Readonly<Record<string, (url: string, user: Record<string, string>) => Promise<number>>> = {
   REST: async (url, user) => (await callOver(url, 'list_api_keys', {}, user)).body.keys.length,
-  async MCP(url, user) {
-    const response = await postJson(`${url}/mcp`, call('list_api_keys'), {
-      accept: 'application/json, text/event-stream',
-      ...user,
-    });
-    return ((await response.json()) as { result: { structuredContent: { keys: unknown[] } } }).result.structuredContent
-      .keys.length;
-  },
+  MCP: async (url, user) =>
+    (await post({ url }, call('list_api_keys'), user)).body.result.structuredContent.keys.length,
 };
 
 /** The characters of their scopes, and how many a page has at least: it is bounded by its bytes. */

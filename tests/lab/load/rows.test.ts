@@ -1,31 +1,34 @@
 // What is read and written without anybody waiting for it, in rows at the primary: few for each key.
 
 import { expect, setDefaultTimeout, test } from 'bun:test';
-import { callOver, userHeaders } from '../../support/client.ts';
+import { callOver, postJson, userHeaders } from '../../support/client.ts';
 import { useKey } from '../../support/cluster.ts';
-import { openDatabase } from '../../support/database-client.ts';
+import { type Client, openDatabase } from '../../support/database-client.ts';
 import { fillKeys, fillUses } from '../../support/fill.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { keysCommand, startKeys } from '../../support/keys-command.ts';
 import { type RowsProxy, startRowsProxy } from '../../support/rows-proxy.ts';
 import { startServer } from '../../support/server-process.ts';
-import { type Sqld, startSqld } from '../../support/sqld.ts';
+import { startSqld } from '../../support/sqld.ts';
 import { storeOn } from '../../support/store-mode.ts';
-import { createTestApp, TEST_SECRET } from '../../support/test-app.ts';
+import { COUNTED, createTestApp, metricsOf, readResponse, TEST_SECRET } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
-const METRICS_TOKEN = 'a-token-of-more-than-16-bytes';
-
-/** Makes a key, and the schema with it; no upkeep is due. */
-async function keyOn(sqld: Sqld): Promise<string> {
-  await using app = await createTestApp({ store: storeOn(sqld.env) });
+/** A primary with a key of alice and `keys` of others, and what `more` adds, behind a proxy. No upkeep is due. */
+async function filled(keys: number, more: (client: Client) => Promise<unknown>) {
+  const stack = new AsyncDisposableStack();
+  const sqld = stack.use(await startSqld());
+  const app = await createTestApp({ store: storeOn(sqld.env) });
   const { key } = await app.createKey('alice');
-  const client = openDatabase(sqld.url);
+  await app.close();
+  const client = stack.adopt(openDatabase(sqld.url), (one) => one.close());
   await client.execute('UPDATE upkeep SET at_ms = unixepoch() * 1000');
-  client.close();
-  return key;
+  await fillKeys(client, keys);
+  await more(client);
+  const proxy = stack.use(startRowsProxy(sqld.url));
+  return { key, client, proxy, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 
 /**
@@ -36,36 +39,29 @@ const waitedFor = (proxy: RowsProxy) =>
   proxy.rows().statements - proxy.rows('pruned_seq').statements - proxy.rows('FROM upkeep').statements;
 
 const start = (url: string, more: Record<string, string> = {}) =>
-  startServer({ env: { JWT_SECRET: TEST_SECRET, DATABASE_URL: url, METRICS_TOKEN, LOG_LEVEL: 'warn', ...more } });
+  startServer({ env: { JWT_SECRET: TEST_SECRET, DATABASE_URL: url, ...COUNTED, LOG_LEVEL: 'warn', ...more } });
 
 test('the upkeep of counts reads five rows of a key at most, when it was used daily for a month', async () => {
   const KEYS = 1000;
-  await using sqld = await startSqld();
-  await keyOn(sqld);
-  const client = openDatabase(sqld.url);
-  await fillKeys(client, KEYS);
-  await fillUses(client, 31);
-  await client.execute('INSERT INTO key_months (row, month, d1) SELECT max(row), 1, 1 FROM api_keys'); // one that is old
-  await client.execute('UPDATE upkeep SET at_ms = 0');
-  await using proxy = startRowsProxy(sqld.url);
+  await using place = await filled(KEYS, async (client) => {
+    await fillUses(client, 31);
+    await client.execute('INSERT INTO key_months (row, month, d1) SELECT max(row), 1, 1 FROM api_keys'); // one that is old
+    await client.execute('UPDATE upkeep SET at_ms = 0');
+  });
+  const { client, proxy } = place;
   await using _server = await start(proxy.url);
   await waitFor(async () => {
     const { rows } = await client.execute('SELECT 1 FROM key_months WHERE month = 1');
     return rows.length === 0;
   });
-  client.close();
   const { read } = proxy.rows('key_months c WHERE');
   expect(read).toBeGreaterThan(KEYS); // it did look
   expect(read / KEYS).toBeLessThan(5);
 });
 
 test('the first read of a key reads eight rows at most, though it was used daily; its exchange writes three and reads twenty', async () => {
-  await using sqld = await startSqld();
-  const key = await keyOn(sqld);
-  const client = openDatabase(sqld.url);
-  await fillUses(client, 31);
-  client.close();
-  await using proxy = startRowsProxy(sqld.url);
+  await using place = await filled(0, (client) => fillUses(client, 31));
+  const { key, proxy } = place;
   await using server = await start(proxy.url);
   proxy.forget();
   expect(await useKey(server, key)).toBe(200);
@@ -84,15 +80,12 @@ test('the first read of a key reads eight rows at most, though it was used daily
 
 test('a page of a list reads the keys that may fit, and of each of 3,000 keys, used daily for a month, a row for each month', async () => {
   const KEYS = 3000;
-  await using sqld = await startSqld();
-  await keyOn(sqld);
-  const client = openDatabase(sqld.url);
-  await fillKeys(client, KEYS);
-  await client.execute("UPDATE api_keys SET user_id = 'bob'");
-  await client.execute("INSERT INTO owners (owner, quota_requests, quota_period) VALUES ('bob', 100000, 'month')");
-  await fillUses(client, 31);
-  client.close();
-  await using proxy = startRowsProxy(sqld.url);
+  await using place = await filled(KEYS, async (client) => {
+    await client.execute("UPDATE api_keys SET user_id = 'bob'");
+    await client.execute("INSERT INTO owners (owner, quota_requests, quota_period) VALUES ('bob', 100000, 'month')");
+    await fillUses(client, 31);
+  });
+  const { proxy } = place;
   await using server = await start(proxy.url);
   proxy.forget();
   const { status, body } = await callOver(server.url, 'list_api_keys', {}, await userHeaders('bob'));
@@ -106,15 +99,13 @@ test('a page of a list reads the keys that may fit, and of each of 3,000 keys, u
 });
 
 test('a page of owners takes four statements at most, and reads each key and its months once', async () => {
-  await using sqld = await startSqld();
-  await keyOn(sqld);
-  const client = openDatabase(sqld.url);
-  await fillKeys(client, 6000);
-  await client.execute("UPDATE api_keys SET user_id = format('owner %04d', row % 300)"); // 20 keys each
-  await client.execute(`INSERT INTO owners (owner, quota_requests, quota_period)
+  await using place = await filled(6000, async (client) => {
+    await client.execute("UPDATE api_keys SET user_id = format('owner %04d', row % 300)"); // 20 keys each
+    await client.execute(`INSERT INTO owners (owner, quota_requests, quota_period)
 SELECT DISTINCT user_id, 1000, 'month' FROM api_keys WHERE user_id LIKE 'owner%'`);
-  await fillUses(client, 31);
-  await using proxy = startRowsProxy(sqld.url);
+    await fillUses(client, 31);
+  });
+  const { proxy } = place;
   await using server = await start(proxy.url, { ADMIN_CLAIM: 'sub=root' });
   const page = async (input: object = {}) => {
     proxy.forget();
@@ -132,32 +123,28 @@ SELECT DISTINCT user_id, 1000, 'month' FROM api_keys WHERE user_id LIKE 'owner%'
   expect(stdout.trim().split('\n')).toHaveLength(300);
   const listing = [proxy.rows('RECURSIVE names'), proxy.rows("'key' AS of")];
   expect(listing.map(({ statements }) => statements)).toEqual([3, 3]);
-  client.close();
 });
 
 test('an admin’s history reads 51 rows of events, and a choice looks at 10,000 keys, however many there are', async () => {
-  await using sqld = await startSqld();
-  await keyOn(sqld);
-  const client = openDatabase(sqld.url);
-  await fillKeys(client, 12_000);
   const keyId = 'f'.repeat(32);
-  for (const key of [null, keyId])
-    await client.execute({
-      sql: `INSERT INTO key_events (key_id, owner, kind, how)
+  await using place = await filled(12_000, async (client) => {
+    for (const key of [null, keyId])
+      await client.execute({
+        sql: `INSERT INTO key_events (key_id, owner, kind, how)
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) SELECT ?, 'bob', 'changed', 'sql' FROM n`,
-      args: [key],
-    });
-  client.close();
-  await using proxy = startRowsProxy(sqld.url);
+        args: [key],
+      });
+  });
+  const { proxy } = place;
   await using server = await start(proxy.url, { ADMIN_CLAIM: 'sub=root' });
-  const headers = { ...(await userHeaders('root')), 'content-type': 'application/json' };
+  const headers = await userHeaders('root');
   for (const [whose, owners] of [
     [{ owner: 'bob' }, 0],
     [{ keyId }, 2], // the first and the last owner
   ] as const) {
     proxy.forget();
-    const response = await fetch(`${server.url}/keys/events`, { method: 'POST', headers, body: JSON.stringify(whose) });
-    expect((await response.json()).events).toHaveLength(50);
+    const { body } = await readResponse(await postJson(`${server.url}/keys/events`, whose, headers));
+    expect(body.events).toHaveLength(50);
     expect(proxy.rows('FROM key_events').read).toBe(51 + owners);
   }
   for (const only of ['expiring', 'never_expires', 'unused']) {
@@ -170,14 +157,11 @@ WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) S
 
 test('lists of commands take a few statements for 500 keys or 100 owners, and read a few rows of each key', async () => {
   const [OWNERS, EACH] = [100, 10];
-  await using sqld = await startSqld();
-  await keyOn(sqld);
-  const client = openDatabase(sqld.url);
-  await fillKeys(client, OWNERS * EACH);
-  await client.execute(`UPDATE api_keys SET user_id = format('owner %04d', row % ${OWNERS})`);
-  await fillUses(client, 31);
-  client.close();
-  await using proxy = startRowsProxy(sqld.url);
+  await using place = await filled(OWNERS * EACH, async (client) => {
+    await client.execute(`UPDATE api_keys SET user_id = format('owner %04d', row % ${OWNERS})`);
+    await fillUses(client, 31);
+  });
+  const { proxy } = place;
   const env = { JWT_SECRET: TEST_SECRET, DATABASE_URL: proxy.url };
   const of = async (...args: string[]) => {
     proxy.forget();
@@ -200,20 +184,13 @@ test('lists of commands take a few statements for 500 keys or 100 owners, and re
 });
 
 test('the scrapes of a minute read 5,000 rows at most, of 20,000 keys that expire soon', async () => {
-  await using sqld = await startSqld();
-  await keyOn(sqld);
-  const client = openDatabase(sqld.url);
-  await fillKeys(client, 20_000);
-  await client.execute('UPDATE api_keys SET expires_at_ms = (unixepoch() + 3600) * 1000');
-  client.close();
-  await using proxy = startRowsProxy(sqld.url);
+  await using place = await filled(20_000, (client) =>
+    client.execute('UPDATE api_keys SET expires_at_ms = (unixepoch() + 3600) * 1000'),
+  );
+  const { proxy } = place;
   await using server = await start(proxy.url);
-  const scrape = async () => {
-    const response = await fetch(`${server.url}/metrics`, { headers: { authorization: `Bearer ${METRICS_TOKEN}` } });
-    return response.text();
-  };
-  await waitFor(async () => /^mcp_keys_expiring\{[^}]*\} 1000$/m.test(await scrape()));
-  for (let time = 0; time < 3; time += 1) await scrape();
+  await waitFor(async () => /^mcp_keys_expiring\{[^}]*\} 1000$/m.test(await metricsOf(server.url)));
+  for (let time = 0; time < 3; time += 1) await metricsOf(server.url);
   const { statements, read } = proxy.rows('SELECT expires_at_ms FROM api_keys');
   expect(statements).toBe(1);
   expect(read).toBeLessThanOrEqual(5000);
@@ -223,14 +200,12 @@ test.each([
   ['of a key', ['--key', 'f'.repeat(32)]],
   ['of an owner', ['--user', 'nobody']],
 ])('events --follow %s that has none reads five rows at most each second, of a trail of 5,000', async (_, which) => {
-  await using sqld = await startSqld();
-  await keyOn(sqld);
-  const client = openDatabase(sqld.url);
-  await client.execute(`INSERT INTO key_events (key_id, owner, kind, how)
+  await using place = await filled(0, (client) =>
+    client.execute(`INSERT INTO key_events (key_id, owner, kind, how)
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
-SELECT lower(hex(randomblob(16))), 'u', 'created', 'sql' FROM n`);
-  client.close();
-  await using proxy = startRowsProxy(sqld.url);
+SELECT lower(hex(randomblob(16))), 'u', 'created', 'sql' FROM n`),
+  );
+  const { proxy } = place;
   const env = { JWT_SECRET: TEST_SECRET, DATABASE_URL: proxy.url };
   const following = startKeys(env, ['events', ...which, '--follow'], temporaryFolder());
   const polls = () => proxy.rows('SELECT max(seq) AS seq FROM key_events');
