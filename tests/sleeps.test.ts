@@ -14,10 +14,9 @@ const NOT_TESTS = /\.long\.ts$|^lab\/bench\/|^lab\/fuzz\/settings\.ts$|^lab\/tim
 /** Sleeps that are that long, or whose length is computed, each with its reason. */
 const EXCEPTIONS: Readonly<Record<string, string>> = {
   // Of real processes, a time has to pass.
-  'store/remote/revocation.test.ts: LAG_MAX_MS': 'a process is suspended for the bound',
+  'process/frozen.slow.test.ts: lagMaxMs': 'a process is stopped for the bound',
   'doors/children/race.slow.test.ts: BOUND_MS': 'the same',
   'doors/rules/race.slow.test.ts: BOUND_MS': 'the same',
-  'process/frozen.slow.test.ts: lagMaxMs': 'a process is stopped for the bound',
   'process/stop-load.slow.test.ts: HELD_MS': 'a stop that does not wait would have ended the process by then',
   'process/stop.test.ts: 2000': 'the same',
   'doors/signin/documents.test.ts: 20_000': 'a document drips longer than the server waits for it',
@@ -36,6 +35,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'doors/services/leased-limits.slow.test.ts: pauseMs': 'the same',
   'lab/load/guesses.alone.test.ts: n * BETWEEN_HONEST_MS': 'honest callers come one after the other',
   'lab/soak/soak.ts: pauseMs': 'callers pause',
+  'lab/kills/used-while.ts: everyMs': 'the same',
   'lab/fuzz/wire.ts: pauseMs': 'a slow client pauses between the pieces of a request',
   'lab/fuzz/wire.ts: quietMs': 'a response that never comes is given up',
   // At a random or a different moment each time.
@@ -45,8 +45,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'lab/kills/kill-rounds.ts: Math.random() * LIFE_MS_MAX': 'a process is killed',
   'lab/kills/foreign-writer.ts: hold % LONG_EVERY === 0 ? LONG_HOLD_MS : Math.random() * HOLD_MS_MAX':
     'another program holds the file',
-  'lab/kills/revocation-rounds.ts: 30 * Math.random()': 'a key is revoked between two polls',
-  'lab/kills/child-endings.ts: 300 + 300 * Math.random()': 'a child ends between two polls',
+  'lab/kills/used-while.ts: beforeMs': 'a key ends between two polls',
   'lab/load/loop-monitor.alone.test.ts: 15 + times % 10': 'the event loop is held up',
   'support/proxy.ts: delayMs': 'the primary is far away',
   'lab/services.ts: awayMs / 2': 'the servers are far away',

@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok } from '../../src/start/package/index.ts';
+import { postJsonText } from '../support/client.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -34,12 +35,7 @@ async function startWaiting() {
 }
 
 const send = (app: TestApp, path: string, body: string, signal?: AbortSignal) =>
-  fetch(app.url + path, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body,
-    ...(signal && { signal }),
-  });
+  postJsonText(app.url + path, body, {}, signal);
 
 const LARGE = filled('', MESSAGE_BYTES);
 const SMALL = filled('', 16 * 1024);

@@ -15,7 +15,7 @@ import {
   type ToolDeps,
 } from '../../src/start/package/index.ts';
 import { CAPABILITIES } from '../support/asking.ts';
-import { postJson } from '../support/client.ts';
+import { postJson, postJsonText } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { call, callOverWays, modern, post, request } from '../support/mcp.ts';
 import { storeOn } from '../support/store-mode.ts';
@@ -603,11 +603,7 @@ describe('its schemas', () => {
   test('refuse input with a number too large to be one, which another input could not be told from', async () => {
     await using app = await createTestApp({ tools: nestedTools });
     for (const tree of ['1e999', '-1e999', '{"inside":{"n":[1e999]}}']) {
-      const response = await fetch(`${app.url}/tools/asks`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: `{"tree":${tree}}`,
-      });
+      const response = await postJsonText(`${app.url}/tools/asks`, `{"tree":${tree}}`);
       expect([response.status, (await response.json()).issues]).toEqual([
         400,
         [{ path: 'tree', message: `Expected numbers of at most ${Number.MAX_VALUE}` }],

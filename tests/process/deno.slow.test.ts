@@ -13,6 +13,7 @@ import { run } from '../support/command.ts';
 import { diskFolder } from '../support/folder.ts';
 import { isWhole, openHttpSocket, postText, sendOverSocket } from '../support/http-socket.ts';
 import { commandOf, type ServerProcess, startServer, untilOpen } from '../support/server-process.ts';
+import { leaseOf } from '../support/service.ts';
 import { freePorts, startSqld } from '../support/sqld.ts';
 import { readResponse, TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -97,12 +98,8 @@ test('other services ask about keys on Deno as on Bun', async () => {
     expect(headers.has('access-control-allow-origin')).toBe(false);
   }
   expect((await fetch(`${server.url}/verify`)).headers.get('x-key-owner')).toBe('');
-  const introspected = await fetch(`${server.url}/introspect`, {
-    method: 'POST',
-    headers: { authorization: `Basic ${btoa(`${id}:${key}`)}` },
-    body: new URLSearchParams({ token: key }),
-  });
-  expect(await introspected.json()).toMatchObject({ active: true, sub: 'alice', client_id: id });
+  const { body: introspected } = await leaseOf(server, { id, key }, key, {});
+  expect(introspected).toMatchObject({ active: true, sub: 'alice', client_id: id });
 });
 
 test('bad input gets on Deno what it gets on Bun', async () => {

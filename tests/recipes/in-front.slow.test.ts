@@ -21,7 +21,6 @@ const RECIPES: readonly (readonly [Program, string])[] = [
   ['nginx', 'in-front.conf'],
   ['haproxy', 'in-front.cfg'],
 ];
-const JSON_TYPE = { 'content-type': 'application/json' };
 const BODY_BYTES_MAX = 1024 * 1024;
 
 describe.each(RECIPES)('%s', (program, recipe) => {
@@ -49,12 +48,10 @@ describe.each(RECIPES)('%s', (program, recipe) => {
       await Promise.all(servers?.map((server) => server.kill()) ?? []);
     });
 
+    const post = (path: string, body: string, headers: Record<string, string>) =>
+      proxy.fetch(path, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body });
     const call = (tool: string, input: object, headers: Record<string, string>) =>
-      proxy.fetch(`/tools/${tool}`, {
-        method: 'POST',
-        headers: { ...JSON_TYPE, ...headers },
-        body: JSON.stringify(input),
-      });
+      post(`/tools/${tool}`, JSON.stringify(input), headers);
 
     /** The processes that responded, by their share of lines in the access log. */
     const handledBy = () => servers.map((server) => server.stdout().split('"event":"request"').length - 1);
@@ -94,10 +91,7 @@ describe.each(RECIPES)('%s', (program, recipe) => {
       const [server] = servers;
       const plain = await fetch(`${server?.url}/tools/list_api_keys`, { method: 'POST', headers: alice });
       expect(plain.status).toBe(403); // without the proxy's word
-      const forged = await proxy.fetch('/tools/list_api_keys', {
-        method: 'POST',
-        headers: { ...alice, 'x-forwarded-proto': 'http' },
-      });
+      const forged = await call('list_api_keys', {}, { ...alice, 'x-forwarded-proto': 'http' });
       expect(forged.status).toBe(200); // its own word comes after the client's
     });
 
@@ -107,11 +101,7 @@ describe.each(RECIPES)('%s', (program, recipe) => {
         [BODY_BYTES_MAX, 'invalid_input'],
         [BODY_BYTES_MAX + 1, 'payload_too_large'],
       ] as const) {
-        const response = await proxy.fetch('/tools/create_api_key', {
-          method: 'POST',
-          headers: { ...JSON_TYPE, ...alice },
-          body: sized(bytes),
-        });
+        const response = await post('/tools/create_api_key', sized(bytes), alice);
         expect(((await response.json()) as { code: string }).code).toBe(code);
       }
     });
@@ -139,12 +129,7 @@ describe.each(RECIPES)('%s', (program, recipe) => {
       const endpoint = (await events.next())?.data ?? '';
       for (let id = 1; id <= 6; id += 1) {
         const message = JSON.stringify({ jsonrpc: '2.0', id, method: 'ping' });
-        const posted = await proxy.fetch(endpoint, {
-          method: 'POST',
-          headers: { ...JSON_TYPE, ...alice },
-          body: message,
-        });
-        expect(posted.status).toBe(202);
+        expect((await post(endpoint, message, alice)).status).toBe(202);
         expect(JSON.parse((await events.next())?.data ?? '')).toMatchObject({ id, result: {} });
       }
       ended.abort();

@@ -13,14 +13,18 @@ export const userHeaders = async (sub: string, secret?: string, claims?: object)
   authorization: `Bearer ${await userToken(sub, secret, claims)}`,
 });
 
-/** POSTs JSON. */
-export const postJson = (url: string, body: unknown, headers: Record<string, string> = {}, signal?: AbortSignal) =>
+/** POSTs a text as JSON, whatever it is. */
+export const postJsonText = (url: string, body: string, headers: Record<string, string> = {}, signal?: AbortSignal) =>
   fetch(url, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(body),
+    body,
     ...(signal && { signal }),
   });
+
+/** POSTs JSON. */
+export const postJson = (url: string, body: unknown, headers?: Record<string, string>, signal?: AbortSignal) =>
+  postJsonText(url, JSON.stringify(body), headers, signal);
 
 export const callOver = async (
   url: string,

@@ -1,7 +1,7 @@
 // The person who hands a key to an OAuth client, as a browser does it: opens the page, and posts its form.
 
 import { createHash, randomBytes } from 'node:crypto';
-import type { Door } from './key-request.ts';
+import { type Door, postJsonTo } from './key-request.ts';
 
 /** Where the clients of these tests are. Never asked: the tests read where they are sent. */
 export const CALLBACK = 'http://127.0.0.1:9/callback';
@@ -28,16 +28,11 @@ export async function handOver(url: URL, typed: Record<string, string>, headers 
 
 /** What the page of keys sends for a person who makes a key for the connection; returns the response. */
 export const makeForConnection = (
-  { url, fetch: ask = fetch }: Door,
+  door: Door,
   page: URL,
   user: Record<string, string>,
   decided: object = { name: 'by a click', scopes: ['read'], expiresInDays: 90 },
-): Promise<Response> =>
-  ask(`${url}/authorize`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...user },
-    body: JSON.stringify({ ...Object.fromEntries(page.searchParams), ...decided }),
-  });
+): Promise<Response> => postJsonTo(door, '/authorize', { ...Object.fromEntries(page.searchParams), ...decided }, user);
 
 /** The code that a client gets for such a key. */
 export async function codeByClick(...made: Parameters<typeof makeForConnection>): Promise<string> {
@@ -71,12 +66,7 @@ const changing = (fields: Record<string, string>, changed: Record<string, string
 
 /** Registers a client by hand. */
 export async function register(door: Door, redirectUris: readonly string[] = [CALLBACK]): Promise<Registered> {
-  const { url, fetch: ask = fetch } = door;
-  const response = await ask(`${url}/register`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ redirect_uris: redirectUris, client_name: 'by hand' }),
-  });
+  const response = await postJsonTo(door, '/register', { redirect_uris: redirectUris, client_name: 'by hand' });
   if (response.status !== 201) throw new Error(`not registered: ${response.status} ${await response.text()}`);
   const { client_id: clientId } = (await response.json()) as { client_id: string };
   const verifier = randomBytes(32).toString('base64url');
@@ -93,7 +83,7 @@ export async function register(door: Door, redirectUris: readonly string[] = [CA
         code_challenge_method: 'S256',
         state: 'of the client',
       };
-      return new URL(`${url}/authorize?${new URLSearchParams(changing(asked, changed))}`);
+      return new URL(`${door.url}/authorize?${new URLSearchParams(changing(asked, changed))}`);
     },
     async redeem(code, changed = {}, headers = {}, { url, fetch: ask = fetch } = door) {
       const asked = {

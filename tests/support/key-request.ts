@@ -12,13 +12,26 @@ export interface Door {
 // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
 export type Answer = { status: number; headers: Headers; body: any };
 
-async function post({ url, fetch: ask = fetch }: Door, path: string, init: RequestInit): Promise<Answer> {
-  const response = await ask(url + path, { method: 'POST', ...init });
-  return { status: response.status, headers: response.headers, body: await response.json() };
-}
+const answerOf = async (response: Response): Promise<Answer> => ({
+  status: response.status,
+  headers: response.headers,
+  body: await response.json(),
+});
 
-export const postForm = (door: Door, path: string, fields: Record<string, string>, headers = {}): Promise<Answer> =>
-  post(door, path, { body: new URLSearchParams(fields), headers });
+/** POSTs JSON there. */
+export const postJsonTo = ({ url, fetch: ask = fetch }: Door, path: string, body: object, headers = {}) =>
+  ask(url + path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  });
+
+export const postForm = async (
+  { url, fetch: ask = fetch }: Door,
+  path: string,
+  fields: Record<string, string>,
+  headers = {},
+): Promise<Answer> => answerOf(await ask(url + path, { method: 'POST', body: new URLSearchParams(fields), headers }));
 
 /** The program asks. */
 export const askForKey = (door: Door, fields: Record<string, string> = {}, headers = {}): Promise<Answer> =>
@@ -29,13 +42,9 @@ export const pollForKey = (door: Door, deviceCode: string, headers = {}): Promis
   postForm(door, '/token', { grant_type: DEVICE_GRANT, device_code: deviceCode }, headers);
 
 /** What the page sends for a person, to see a request or to decide on it. */
-export const askAsPerson = (
+export const askAsPerson = async (
   door: Door,
   path: 'request' | 'decision',
   body: object,
   user: Record<string, string>,
-): Promise<Answer> =>
-  post(door, `/device/${path}`, {
-    headers: { 'content-type': 'application/json', ...user },
-    body: JSON.stringify(body),
-  });
+): Promise<Answer> => answerOf(await postJsonTo(door, `/device/${path}`, body, user));

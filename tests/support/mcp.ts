@@ -1,5 +1,6 @@
 // MCP as bytes: messages of both eras, and an SSE stream read event by event.
 
+import { postJsonText } from './client.ts';
 import { type Json, readResponse, type TestApp, type TestResponse } from './test-app.ts';
 
 export type HeaderMap = Record<string, string>;
@@ -12,12 +13,9 @@ export async function post(app: Pick<TestApp, 'url'>, body: unknown, headers: He
 }
 
 export const fetchMcp = (app: Pick<TestApp, 'url'>, body: unknown, headers: HeaderMap = {}, signal?: AbortSignal) =>
-  fetch(`${app.url}/mcp`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', accept: ACCEPT, ...headers },
-    body: typeof body === 'string' ? body : JSON.stringify(body),
-    ...(signal && { signal }),
-  });
+  postJsonText(`${app.url}/mcp`, textOf(body), { accept: ACCEPT, ...headers }, signal);
+
+const textOf = (message: unknown) => (typeof message === 'string' ? message : JSON.stringify(message));
 
 export const request = (method: string, params?: unknown, id: unknown = 1) => ({
   jsonrpc: '2.0',
@@ -158,12 +156,7 @@ export async function openSse(app: Pick<TestApp, 'url'>, headers: HeaderMap = {}
     endpoint: first.data,
     events,
     async post(message, more = {}) {
-      const response = await fetch(postUrl, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', ...headers, ...more },
-        body: typeof message === 'string' ? message : JSON.stringify(message),
-      });
-      return readResponse(response);
+      return readResponse(await postJsonText(postUrl, textOf(message), { ...headers, ...more }));
     },
     async nextMessage() {
       const event = await events.next();

@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { type Call, defineTool, err, type Guard, ok } from '../../src/start/package/index.ts';
+import { postJsonText } from '../support/client.ts';
 import { bearer, createTestApp, sharedApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
@@ -10,11 +11,7 @@ const app = await sharedApp();
 const alice = await bearer(app, 'alice');
 
 const post = (tool: string, body: string, headers: Record<string, string> = {}, at = app) =>
-  fetch(`${at.url}/tools/${tool}`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...headers },
-    body,
-  });
+  postJsonText(`${at.url}/tools/${tool}`, body, headers);
 
 const TITLES: Readonly<Record<number, string>> = {
   400: 'Bad Request',

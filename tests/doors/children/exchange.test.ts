@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { announced, databaseOf, storedChildren } from '../../store/tables.ts';
 import { ACCESS_TOKEN, childOf, EXCHANGE, exchange, exchangeForm } from '../../support/children.ts';
+import { postJson } from '../../support/client.ts';
 import { testClock } from '../../support/clock.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { handOver, register } from '../../support/hand-over.ts';
@@ -395,9 +396,8 @@ test('the list of children names the end that counts: their own, of the secret t
   const next = (await app.call('rotate_api_key', { keyId: id, overlapHours: 2 }, headers)).body.key;
   await app.useKey(next);
   expect(await hoursLeft()).toBe(2);
-  const body = JSON.stringify({ keyId: id, expiresInDays: 1 / 24 });
-  const json = { ...headers, 'content-type': 'application/json' };
-  expect((await fetch(`${app.url}/keys/update`, { method: 'POST', headers: json, body })).status).toBe(200);
+  const sooner = { keyId: id, expiresInDays: 1 / 24 };
+  expect((await postJson(`${app.url}/keys/update`, sooner, headers)).status).toBe(200);
   expect(await hoursLeft()).toBe(1);
 });
 

@@ -2,6 +2,7 @@
 // made when the client redeems its code.
 
 import { describe, expect, test } from 'bun:test';
+import { postJsonText } from '../../support/client.ts';
 import { rows } from '../../support/everything.ts';
 import { fieldsOf, makeForConnection, register, unescaped } from '../../support/hand-over.ts';
 import { createSignIn } from '../../support/oauth-client.ts';
@@ -92,9 +93,8 @@ describe('a decision that is wrong makes nothing', async () => {
   const client = await register(app);
 
   const post = async (body: string, headers: Record<string, string>) => {
-    const sent = { 'content-type': 'application/json', ...headers };
-    const response = await fetch(`${app.url}/authorize`, { method: 'POST', headers: sent, body });
-    return [response.status, ((await response.json()) as { code: string }).code];
+    const answer = await readResponse(await postJsonText(`${app.url}/authorize`, body, headers));
+    return [answer.status, answer.body.code];
   };
   const user = () => bearer(app, 'alice', { scope: 'read' });
 

@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { databaseOf, planOfCounting, storedCodes } from '../../store/tables.ts';
 import { EXCHANGE, JWT_BEARER } from '../../support/children.ts';
+import { postJson } from '../../support/client.ts';
 import { testClock } from '../../support/clock.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { rows } from '../../support/everything.ts';
@@ -23,6 +24,7 @@ import {
   eventsIn,
   failureOf,
   listedKeys,
+  readResponse,
   sharedApp,
   type TestApp,
 } from '../../support/test-app.ts';
@@ -189,12 +191,7 @@ describe('what a program may say', async () => {
   test('a name of 201 characters, and another type of body, are refused', async () => {
     const long = await ask(app, { client_name: 'x'.repeat(201) });
     expect(long).toMatchObject({ status: 400, body: refusal('invalid_request') });
-    const json = await fetch(`${app.url}/device_authorization`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: '{}',
-    });
-    expect(json.status).toBe(415);
+    expect((await postJson(`${app.url}/device_authorization`, {})).status).toBe(415);
   });
 
   test('ten requests of an address are open at once; then it has to wait, and others don’t', async () => {
@@ -320,12 +317,8 @@ describe('the person', () => {
         [{ authorization: `Bearer ${key}` }, 'invalid_token', keySent],
         [{ 'x-api-key': key }, 'missing_token', keySent],
       ] as const) {
-        const response = await fetch(`${app.url}/device/${path}`, {
-          method: 'POST',
-          headers: { 'content-type': 'application/json', ...headers },
-          body: '{}',
-        });
-        expect([response.status, await response.json()]).toEqual([401, expect.objectContaining({ code, detail })]);
+        const answer = await readResponse(await postJson(`${app.url}/device/${path}`, {}, headers));
+        expect(answer).toMatchObject({ status: 401, body: { code, detail } });
       }
     }
     const { paths } = (await (await fetch(`${app.url}/openapi.json`)).json()) as { paths: object };

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { parseConfig } from '../../../src/start/package/index.ts';
-import { callOver, userHeaders } from '../../support/client.ts';
+import { postJson, userOn } from '../../support/client.ts';
 import { serveDocuments, trustAll } from '../../support/client-documents.ts';
 import { rows } from '../../support/everything.ts';
 import { CALLBACK, handOver, makeForConnection, register, sentBack } from '../../support/hand-over.ts';
@@ -532,12 +532,7 @@ describe('a registered client’s name', () => {
   test('is in its id, cut at 60 characters, and shown as its own words', async () => {
     await using app = await createTestApp({ env: { OAUTH_REDIRECTS: `loopback ${HOSTED}` } });
     const idOf = async (name: unknown, uris = [CALLBACK]) => {
-      const body = JSON.stringify({ redirect_uris: uris, client_name: name });
-      const response = await fetch(`${app.url}/register`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body,
-      });
+      const response = await postJson(`${app.url}/register`, { redirect_uris: uris, client_name: name });
       return ((await response.json()) as { client_id: string }).client_id;
     };
     const named = await idOf('Inspector <b>');
@@ -592,8 +587,7 @@ test.each(
       DENO_CERT: vendor.certFile,
     },
   });
-  const input = { name: 'n', scopes: ['read'] };
-  const { key } = (await callOver(server.url, 'create_api_key', input, await userHeaders('alice'))).body;
+  const { key } = (await (await userOn(server)).create()).body;
   expect(await connect(server, name, key, { documented: id })).toBe(id);
   const registered = await connect(server, name, key, {});
   expect(registered).not.toStartWith('https:');

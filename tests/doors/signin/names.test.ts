@@ -3,7 +3,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { databaseOf } from '../../store/tables.ts';
-import { callOver, userHeaders } from '../../support/client.ts';
+import { userOn } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { rows } from '../../support/everything.ts';
 import { codeByClick, codeFor, handOver, register } from '../../support/hand-over.ts';
@@ -252,8 +252,7 @@ test.each(rows(SIGN_INS, 2))('%s signs in %s, on %s', async (name, _, runtime, H
   await using server = await startServer({ runtime, env: { ...ENV, HOST, JWT_SECRET: TEST_SECRET } });
   const kind = CLIENTS[name];
   if (kind === undefined) throw new Error('no such client');
-  const input = { name: 'n', scopes: ['read'] };
-  const { key } = (await callOver(server.url, 'create_api_key', input, await userHeaders('alice'))).body;
+  const { key } = (await (await userOn(server)).create()).body;
   const url = new URL(`http://${host}:${portOf(server)}/mcp`);
   const client = await signedIn(
     kind,

@@ -9,7 +9,7 @@ import { serveDocuments } from '../../support/client-documents.ts';
 import { diskFolder, temporaryFolder } from '../../support/folder.ts';
 import { isMissing, startFrontProxy } from '../../support/front-proxy.ts';
 import { CALLBACK, makeForConnection, type Registered, register, sentBack } from '../../support/hand-over.ts';
-import { askAsPerson, askForKey, type Door, pollForKey } from '../../support/key-request.ts';
+import { askAsPerson, askForKey, type Door, pollForKey, postJsonTo } from '../../support/key-request.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { type Runtime, startServer, USUAL_RUNTIME } from '../../support/server-process.ts';
 import { shared } from '../../support/shared.ts';
@@ -117,14 +117,8 @@ const CLIENT_ID = `${vendor.origin}/client.json`;
 vendor.documents.set('/client.json', () => Response.json({ client_id: CLIENT_ID, redirect_uris: [CALLBACK] }));
 const KNOWN = { NODE_EXTRA_CA_CERTS: vendor.certFile, DENO_CERT: vendor.certFile, OAUTH_CLIENTS: CLIENT_ID };
 
-const call = async ({ url, fetch: ask = fetch }: Door, tool: string, body: object, headers: Record<string, string>) =>
-  readResponse(
-    await ask(`${url}/tools/${tool}`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', ...headers },
-      body: JSON.stringify(body),
-    }),
-  );
+const call = async (door: Door, tool: string, body: object, headers: Record<string, string>) =>
+  readResponse(await postJsonTo(door, `/tools/${tool}`, body, headers));
 
 const statusOf = async (door: Door, key: string) => (await call(door, 'get_data', {}, { 'x-api-key': key })).status;
 

@@ -1,6 +1,7 @@
 // However many strangers ask for keys at a far primary, owners don't wait for them.
 
 import { expect, setDefaultTimeout, test } from 'bun:test';
+import { askForKey } from '../../support/key-request.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { storeOn } from '../../support/store-mode.ts';
 import { startPrimary } from '../../support/template.ts';
@@ -17,14 +18,9 @@ test('strangers who ask for keys take one turn together at a far primary', async
   const alice = await bearer(app, 'alice');
   let asked = 0;
   const asking = Array.from({ length: 60 }, async (_, n) => {
-    const headers = { 'x-forwarded-for': `10.${n}.0.1` };
-    const response = await fetch(`${app.url}/device_authorization`, {
-      method: 'POST',
-      headers,
-      body: new URLSearchParams(),
-    });
+    const { status } = await askForKey(app, {}, { 'x-forwarded-for': `10.${n}.0.1` });
     asked += 1;
-    return response.status;
+    return status;
   });
   while (asked === 0) await Bun.sleep(1);
   const before = asked;

@@ -3,6 +3,7 @@
 
 import { expect, test } from 'bun:test';
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv';
+import { childOf } from '../../support/children.ts';
 import { post } from '../../support/mcp.ts';
 import { bearer, createTestApp } from '../../support/test-app.ts';
 
@@ -60,16 +61,7 @@ test.each(['result', 'widget'])('every output of every tool, with KEY_REVEAL=%s'
     await call('whoami', keyOf(bare));
   }
   const parent = await call('create_api_key', alice, { name: 'parent', scopes: ['read', 'delegate'] });
-  const exchanged = await fetch(`${app.url}/token`, {
-    method: 'POST',
-    body: new URLSearchParams({
-      grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
-      subject_token: parent.key,
-      subject_token_type: 'urn:ietf:params:oauth:token-type:access_token',
-      scope: 'read',
-    }),
-  });
-  const { access_token: key } = (await exchanged.json()) as { access_token: string };
+  const { key } = await childOf(app, parent.key);
   await call('whoami', keyOf({ key }));
   await call('list_api_keys', alice, { childrenOf: parent.id });
   await call('admin_list_keys', admin);
