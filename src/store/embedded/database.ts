@@ -1,9 +1,8 @@
 // Implements Database over an SQLite file, which other processes may have open, too.
 
 import type { Database, Row, Statement, Written } from '../database.ts';
-import { Connection, pauseWhileLocked, RETRY_MS_MAX } from './connection.ts';
 import { createTurns, GroupCommit, type TakeTurn } from './group-commit.ts';
-import { isBusy, outageOf } from './sqlite.ts';
+import { Connection, isBusy, outageOf, pauseWhileLocked, RETRY_MS_MAX } from './sqlite.ts';
 import { createFileThread } from './thread.ts';
 
 export interface FileOptions {

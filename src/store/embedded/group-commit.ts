@@ -3,8 +3,14 @@
 
 import { nextTurn } from '../../ground/runtime.ts';
 import type { Statement, Written } from '../database.ts';
-import { type Connection, type Durability, pauseWhileLocked, RETRY_MS_MAX } from './connection.ts';
-import { isBusy, type SqliteConnection } from './sqlite.ts';
+import {
+  type Connection,
+  type Durability,
+  isBusy,
+  pauseWhileLocked,
+  RETRY_MS_MAX,
+  type SqliteConnection,
+} from './sqlite.ts';
 import type { FileThread } from './thread.ts';
 
 /** The most writes in a group. With eight, each has a small share of the disk's time; they block for a millisecond. */

@@ -3,8 +3,7 @@
 
 import type { Worker } from 'node:worker_threads';
 import type { Row, Statement, Written } from '../database.ts';
-import { LOG_PAGES_MAX } from './connection.ts';
-import { CANTOPEN, coded, outageOf } from './sqlite.ts';
+import { CANTOPEN, coded, LOG_PAGES_MAX, outageOf } from './sqlite.ts';
 
 /** How long a statement waits for another connection's lock. */
 const LOCK_WAIT_MS = 5000;
