@@ -8,8 +8,8 @@ import { type Env, NAMES } from './config/env.ts';
 import { once } from './ground/cache.ts';
 import { SERVER_NAME } from './ground/server-info.ts';
 import { REPLACEMENT } from './ground/text.ts';
-import type { RunningServer, ServeOptions } from './start/listener.ts';
-import { type Runtime, start } from './start/server.ts';
+import { type Runtime, type ServeOptions, start } from './start/server.ts';
+import type { RunningServer } from './start/stop.ts';
 
 /**
  * Starts listening. Deno's own shutdown cuts off bodies that are being read, so `stop` first refuses new requests and

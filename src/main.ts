@@ -4,8 +4,8 @@ import { existsSync, realpathSync } from 'node:fs';
 import { basename, delimiter, dirname, relative } from 'node:path';
 import { once } from './ground/cache.ts';
 import { SERVER_NAME } from './ground/server-info.ts';
-import type { RunningServer, ServeOptions } from './start/listener.ts';
-import { type Runtime, start } from './start/server.ts';
+import { type Runtime, type ServeOptions, start } from './start/server.ts';
+import type { RunningServer } from './start/stop.ts';
 
 /** Longer than proxies keep idle connections (60 s), so that they close first. */
 const IDLE_TIMEOUT_S = 75;

@@ -2,6 +2,7 @@
 
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { MS_PER_DAY } from '../ground/runtime.ts';
 import { expected } from '../ground/text.ts';
 import type { Config } from './config.ts';
 
@@ -11,7 +12,11 @@ export interface Tls {
   readonly key: string;
   /** When the certificate ends, in milliseconds since 1970. Its chain is not inspected. */
   readonly endsAtMs: number;
+  /** From when on its end is warned about: early enough to replace it. */
+  readonly endsSoonFromMs: number;
 }
+
+const REPLACED_WITHIN_MS = 14 * MS_PER_DAY;
 
 // The end is missing in a file that is being written.
 const CERTIFICATES = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----.*?(?:-----END [^\n]*|$)/gs;
@@ -29,7 +34,13 @@ export function readTls({ certFile, keyFile }: NonNullable<Config['tls']>): Tls 
   if (!cert.blocks.every(isCertificate)) {
     throw new Error(expected('TLS_CERT_FILE', 'the certificates behind the first to be whole', certFile));
   }
-  return { cert: cert.blocks.join('\n'), key: key.blocks.join('\n'), endsAtMs: cert.parsed.validToDate.getTime() };
+  const endsAtMs = cert.parsed.validToDate.getTime();
+  return {
+    cert: cert.blocks.join('\n'),
+    key: key.blocks.join('\n'),
+    endsAtMs,
+    endsSoonFromMs: endsAtMs - REPLACED_WITHIN_MS,
+  };
 }
 
 function isCertificate(pem: string): boolean {

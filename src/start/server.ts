@@ -7,6 +7,7 @@ import { type Config, parseConfig } from '../config/config.ts';
 import type { Env } from '../config/env.ts';
 import { contradictions, misspelt, settingsOf, withoutEffect } from '../config/settings-report.ts';
 import type { Tls } from '../config/tls.ts';
+import type { Awaitable } from '../ground/result.ts';
 import { type Cancel, type Sha256, systemClock, systemRandom } from '../ground/runtime.ts';
 import { listeningOrigin } from '../ground/server-address.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
@@ -15,10 +16,19 @@ import { DEFAULT_FOLDER, type ImportModule, readToolFolder } from '../tools/fold
 import { type Custom, type ToolFile, toolFilesOf } from '../tools/folder/tool-file.ts';
 import { createLog, type Log } from '../watch/log.ts';
 import { redact } from '../watch/redact.ts';
+import type { Connections } from '../web/context.ts';
 import { banner, logListening } from './banner.ts';
-import { CERTIFICATE_MS_MIN, type RunningServer, type ServeOptions, whyNotListening } from './listener.ts';
 import { watchLoop } from './loop-watch.ts';
-import { flushLog, obeySignals, shutDown } from './stop.ts';
+import { flushLog, obeySignals, type RunningServer, shutDown } from './stop.ts';
+
+export interface ServeOptions {
+  readonly hostname: string;
+  readonly port: number;
+  /** Whether several processes may listen on the port; Linux distributes the connections. */
+  readonly reusePort: boolean;
+  readonly tls: Tls | null;
+  fetch(request: Request, peer: Connections): Awaitable<Response>;
+}
 
 export interface Runtime {
   /** Whether connections to a port are distributed among the processes that listen on it. */
@@ -179,10 +189,10 @@ function logStarted(env: Env, config: Config, service: PreparedService, log: Log
 }
 
 /** Warns about a certificate that clients refuse, or soon will. */
-function warnOfCertificate({ endsAtMs }: Tls, nowMs: number, log: Log): void {
+function warnOfCertificate({ endsAtMs, endsSoonFromMs }: Tls, nowMs: number, log: Log): void {
   const end = new Date(endsAtMs).toISOString();
-  if (endsAtMs <= nowMs) log.warn('certificate has expired', { end });
-  else if (endsAtMs - nowMs < CERTIFICATE_MS_MIN) log.warn('certificate ends soon', { end });
+  if (nowMs >= endsAtMs) log.warn('certificate has expired', { end });
+  else if (nowMs > endsSoonFromMs) log.warn('certificate ends soon', { end });
 }
 
 /** Listens. Requests wait until `answerBy` sets a handler. */
@@ -201,4 +211,23 @@ async function listen(runtime: Runtime, { host: hostname, port, reusePort }: Con
   } catch (error) {
     throw new Error(await whyNotListening(error, { hostname, port, tls }));
   }
+}
+
+/** Returns why the runtime doesn't listen. An error that isn't the system's is about the certificate, if there is one. */
+async function whyNotListening(
+  error: unknown,
+  { hostname, port, tls }: Pick<ServeOptions, 'hostname' | 'port' | 'tls'>,
+): Promise<string> {
+  const { lookup } = await import('node:dns/promises');
+  // Bun reports a name that doesn't resolve as a port in use.
+  const address = await lookup(hostname).catch(() => null);
+  if (address === null) return expected('HOST', 'an address or a name that resolves', hostname);
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  const isOfSystem = typeof code === 'string' && /^E[A-Z]+$/.test(code);
+  if (tls !== null && !isOfSystem) {
+    const what = 'a certificate and a key of a kind that can be served';
+    return `${expected('TLS_CERT_FILE, TLS_KEY_FILE', what)} (${code ?? message})`;
+  }
+  const why = code === 'EADDRINUSE' ? 'is in use' : `can't be used (${code ?? message})`;
+  return expected('HOST, PORT', `an address to listen on, but port ${port} of ${hostname} ${why}`);
 }

@@ -2,7 +2,14 @@
 
 import { type Clock, sleep, withTimeout } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
-import type { RunningServer } from './listener.ts';
+
+export interface RunningServer {
+  /** The port, as picked by the system if 0 was requested. */
+  readonly port: number;
+  /** Stops accepting connections; resolves when all have finished their work. */
+  stop(): Promise<void>;
+  kill(): void;
+}
 
 /** How long before the listener closes responses say `Connection: close`, so that clients reconnect elsewhere. */
 const DRAIN_NOTICE_MS = 300;

@@ -11,7 +11,6 @@ import { outageIn, StoreOutage } from '../../ground/result.ts';
 import { systemClock } from '../../ground/runtime.ts';
 import { createServerAddress } from '../../ground/server-address.ts';
 import { isObject, type JsonObject, reasonOf } from '../../ground/text.ts';
-import { CERTIFICATE_MS_MIN } from '../../start/listener.ts';
 import type { Store } from '../../store/open.ts';
 import { command } from '../command.ts';
 import { getDirectly } from '../health.ts';
@@ -97,10 +96,10 @@ export function clockFinding(databaseMs: number, askedAtMs: number, respondedAtM
 /** Checks the certificate in the files. The running server uses the previous one until it is restarted. */
 function certificateFinding(files: NonNullable<Config['tls']>, nowMs: number): Finding {
   try {
-    const { endsAtMs } = readTls(files);
-    const leftMs = endsAtMs - nowMs;
-    const state = leftMs <= 0 ? 'bad' : leftMs < CERTIFICATE_MS_MIN ? 'note' : 'ok';
-    return [state, 'certificate', `it ${leftMs <= 0 ? 'ended' : 'ends'} at ${localTime(endsAtMs)}`];
+    const { endsAtMs, endsSoonFromMs } = readTls(files);
+    const hasEnded = nowMs >= endsAtMs;
+    const state = hasEnded ? 'bad' : nowMs > endsSoonFromMs ? 'note' : 'ok';
+    return [state, 'certificate', `it ${hasEnded ? 'ended' : 'ends'} at ${localTime(endsAtMs)}`];
   } catch (error) {
     return ['bad', 'certificate', reasonOf(error)];
   }
