@@ -6,7 +6,7 @@ import { html } from '../../pages/widgets/draw.js';
 import { complaint, setup } from '../../pages/widgets/parts.js';
 import { question } from '../../pages/widgets/question.js';
 import { typedIn } from './key-form.js';
-import { ASK, askToSignIn, isKeyShown, page, set } from './session.js';
+import { ASK, askToSignIn, isKeyShown, page, READ_MS, set } from './session.js';
 
 const AWAY = 'mcp-key-server/sign-in';
 const ISSUER_BYTES = 32; // recommended by RFC 7636 §4.1
@@ -127,6 +127,7 @@ export async function redeem(query, kept) {
       code_verifier: kept.verifier,
       resource,
     }),
+    signal: AbortSignal.timeout(READ_MS),
   }).catch(() => {
     throw new Error(`${name} did not answer, or does not let this page ask it for a token.`);
   });

@@ -8,7 +8,7 @@ import { keyPanels } from './key-panel.js';
 import { OWN_EDITS } from './own-edits.js';
 
 const CALL_MS = 75_000; // a tool has 60 s
-const READ_MS = 20_000; // who waits longer for a list presses the button again
+export const READ_MS = 20_000; // who waits longer presses the button again
 const CHANGES_LIST = /^\/(?:tools\/(?!(?:admin_)?list_)|keys\/update$)/;
 const CHANGES = /^\/(?!tools\/(?:admin_)?list_|keys\/events$)/;
 

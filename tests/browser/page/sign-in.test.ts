@@ -155,6 +155,24 @@ describeInBrowser('with an issuer that is wrong', (browser) => {
     });
   });
 
+  test('one that gives no token is given up after 20 seconds, and may be tried again', async () => {
+    await using issuer = await lenientIssuer(() => ({}), Date.now);
+    const give = issuer.overrides.get('/token');
+    issuer.overrides.set('/token', () => new Promise<never>(() => {}));
+    await using app = await appOf(issuer);
+    await withKeysPage(browser(), app, { issuer: issuer.url, quiet: true }, async ({ page }) => {
+      await page.addInitScript(() => {
+        const { timeout } = AbortSignal;
+        AbortSignal.timeout = (ms) => timeout.call(AbortSignal, ms / 20);
+      });
+      await begin(page);
+      await page.getByRole('alert').getByText('did not answer').waitFor({ timeout: 5000 });
+      if (give !== undefined) issuer.overrides.set('/token', give);
+      await begin(page);
+      await page.getByText('Signed in as alice').waitFor();
+    });
+  });
+
   test('an issuer that never names itself is believed without it', async () => {
     await using issuer = await lenientIssuer(() => ({ sendsIss: false, back: (back) => back.delete('iss') }), Date.now);
     await using app = await appOf(issuer);
