@@ -6,6 +6,7 @@ import { expected } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import { developmentSecret } from './dev-secret.ts';
 import type { IdentityClaims } from './identity.ts';
+import type { UserTokens } from './user-token.ts';
 import { issuerOutageIn, secretKey, type VerificationKeys } from './verification-keys.ts';
 import { createJwtVerifier, type JwtVerifierOptions } from './verifier.ts';
 
@@ -32,22 +33,20 @@ export interface UserJwtOptions {
 
 export async function createUserJwts(config: UserJwtConfig, options: UserJwtOptions) {
   const { clock, sha256, log, address } = options;
-  const { jwt, jwtIssuer: issuer, jwtAudience, jwtClaims: claims } = config;
+  const { jwtIssuer: issuer, jwtClaims: claims } = config;
   const keys = await verificationKeys(config, { clock, log });
-  // A secret signs only for this server; an issuer also signs for others.
-  const isSecret = jwt.kind === 'secret' || jwt.kind === 'dev-secret';
-  const usual = isSecret ? null : ownAudiences(address);
-  const audiences = jwtAudience === null ? usual : [jwtAudience];
+  const users = userTokensOf(config, address);
   return {
     /** Creates the verifier. `isOfRule`: whether a token acts as a key, by a rule. */
     createVerify: (isOfRule?: JwtVerifierOptions['isOfRule']) =>
-      createJwtVerifier({ keys, issuer, audiences, claims, clock, sha256, isOfRule }),
+      createJwtVerifier({ keys, issuer, audiences: users.audiences, claims, clock, sha256, isOfRule }),
     /**
      * Throws an Error for the operator if the issuer's metadata names another issuer: no token would ever be accepted.
      * Accepts an issuer that is out of reach or slow.
      */
     async checkIssuer(): Promise<void> {
-      if (isSecret || issuer === null) return;
+      if (users.by !== 'issuer') return;
+      const { issuer } = users;
       const { discoverSignIn } = await discovery();
       await discoverSignIn(issuer, clock).catch((error) => {
         if (issuerOutageIn(error).otherIssuer !== null) refuse(issuer, error);
@@ -105,8 +104,17 @@ function refuse(issuer: string, error: unknown): never {
 }
 
 /**
- * Returns the audiences of this server (RFC 8707): its origins, and the resources that clients use there. None comes
- * from a request's Host, which the sender of a token chooses.
+ * Returns how users' tokens are verified, as far as that decides which JWTs are theirs. A secret signs only for this server.
+ * An issuer also signs for others, so by default it is for the audiences of this server (RFC 8707): its origins, and the
+ * resources that clients use there. None comes from a request's Host, which the sender of a token chooses.
  */
-export const ownAudiences = ({ origins, path }: Pick<ServerAddress, 'origins' | 'path'>): readonly string[] =>
-  origins.flatMap((origin) => ['', '/', path, `${path}/mcp`, `${path}/sse`].map((end) => origin + end));
+export function userTokensOf(
+  { jwt, jwtIssuer: issuer, jwtAudience }: UserJwtConfig,
+  { origins, path }: UserJwtOptions['address'],
+): UserTokens {
+  const named = jwtAudience === null ? null : [jwtAudience];
+  if (jwt.kind === 'secret' || jwt.kind === 'dev-secret') return { by: 'secret', audiences: named };
+  const own = origins.flatMap((origin) => ['', '/', path, `${path}/mcp`, `${path}/sse`].map((end) => origin + end));
+  const audiences = named ?? own;
+  return issuer === null ? { by: 'key_set', audiences } : { by: 'issuer', issuer, audiences };
+}

@@ -26,11 +26,11 @@ function isOfAnotherProfile(header: JsonObject): boolean {
   return type.endsWith('+jwt') && type !== 'at+jwt';
 }
 
-/** How users' tokens are verified, as far as that decides which JWTs are theirs. */
+/** How users' tokens are verified, as far as that decides which JWTs are theirs. `audiences`: the accepted `aud`; null: any. */
 export type UserTokens =
-  | { readonly by: 'secret' }
+  | { readonly by: 'secret'; readonly audiences: readonly string[] | null }
   | { readonly by: 'issuer'; readonly issuer: string; readonly audiences: readonly string[] }
-  | { readonly by: 'key_set' };
+  | { readonly by: 'key_set'; readonly audiences: readonly string[] };
 
 /** Returns whether a JWT is to be verified as a user's token, and as nothing else, by what it says of itself. */
 export function isUsers(header: JsonObject, claims: JsonObject, users: UserTokens): boolean {

@@ -2,23 +2,13 @@
 
 import type { ServerAddress } from '../../ground/server-address.ts';
 import { THIS_SERVER } from '../../keys/audience.ts';
-import { ownAudiences, type UserJwtConfig } from '../../users/index.ts';
-import type { UserTokens } from '../../users/user-token.ts';
+import { type UserJwtConfig, userTokensOf } from '../../users/index.ts';
 import type { RuleTerms } from './rule.ts';
 
 export type RuleSettings = ReturnType<typeof ruleSettings>;
 
-export function ruleSettings(
-  { jwt, jwtIssuer, jwtAudience }: UserJwtConfig,
-  address: Pick<ServerAddress, 'origins' | 'path'>,
-) {
-  const isSecret = jwt.kind === 'secret' || jwt.kind === 'dev-secret';
-  const audiences = jwtAudience === null ? ownAudiences(address) : [jwtAudience];
-  const users: UserTokens = isSecret
-    ? { by: 'secret' }
-    : jwtIssuer === null
-      ? { by: 'key_set' }
-      : { by: 'issuer', issuer: jwtIssuer, audiences };
+export function ruleSettings(config: UserJwtConfig, address: Pick<ServerAddress, 'origins' | 'path'>) {
+  const users = userTokensOf(config, address);
   const own = address.origins.flatMap((origin) =>
     ['', '/mcp', '/sse'].flatMap((end) => withSlash(origin + address.path + end)),
   );
