@@ -1,18 +1,14 @@
 // /authorize (RFC 6749 §4.1.1): answers a client's request with the page that says who will get a key. The person's answer
 // is the page's form, with a pasted key, or JSON of the page /keys, with the user token and a decision on a new key.
 
-import { apiKeyGuard, type VerifyKey } from '../../calls/api-key.ts';
+import { apiKeyGuard } from '../../calls/api-key.ts';
 import { Call } from '../../calls/call.ts';
-import type { Guard } from '../../calls/guard.ts';
 import { personHandler } from '../../calls/person.ts';
-import type { UserAuth } from '../../calls/user-jwt.ts';
 import { type Problem, publicPart } from '../../ground/problem.ts';
 import { type Awaitable, err, ok, outageIn, type Result } from '../../ground/result.ts';
 import { isObject } from '../../ground/text.ts';
 import { keysPageUrl } from '../../ground/urls.ts';
 import { THIS_SERVER } from '../../keys/audience.ts';
-import type { ReadKeyRequest } from '../../keys/minting.ts';
-import type { Log } from '../../watch/log.ts';
 import { outageProblem } from '../../watch/outage.ts';
 import { excerptOf } from '../../watch/redact.ts';
 import { formIn, isUtf8 } from '../../web/body.ts';
@@ -29,20 +25,16 @@ import {
 } from './authorization-request.ts';
 import { askPage, errorPage, POLICY } from './authorize-page.ts';
 import type { Grants } from './codes.ts';
+import type { SignInParts } from './options.ts';
 
-export interface AuthorizeOptions {
+interface AuthorizeOptions extends SignInParts {
   readonly decide: Decide;
   readonly grants: Grants;
-  /** Whether people make keys on the page /keys. */
-  readonly hasKeysPage: boolean;
-  readonly verifyPastedKey: VerifyKey;
-  readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
-  readonly readKeyRequest: ReadKeyRequest;
-  readonly log: Log;
 }
 
 export function authorizeRoute(options: AuthorizeOptions): Handlers {
-  const { decide, hasKeysPage: hasPage, log } = options;
+  const { decide, config, log } = options;
+  const hasPage = config.keysPage !== null;
   const { showForm, submitKey } = createKeyForm(options);
   const click = createClick(options);
 
@@ -95,8 +87,8 @@ const JSON_TYPE = /^application\/json\s*(?:;|$)/i;
 const isJson = ({ headers }: RequestContext): boolean => JSON_TYPE.test(headers.get('content-type') ?? '');
 
 /** Creates what shows the page, and what takes the key that a person has pasted there. */
-function createKeyForm({ grants, hasKeysPage, verifyPastedKey, log }: AuthorizeOptions) {
-  const guard = apiKeyGuard(verifyPastedKey, log);
+function createKeyForm({ grants, config, verifier, log }: AuthorizeOptions) {
+  const guard = apiKeyGuard(verifier.verifyPasted, log);
 
   /** Responds with the page. If it is shown again, `why` says what was wrong with the key. */
   function showForm(
@@ -105,7 +97,7 @@ function createKeyForm({ grants, hasKeysPage, verifyPastedKey, log }: AuthorizeO
     why: string | null = null,
     problem?: Problem,
   ): Response {
-    const connectUrl = hasKeysPage ? connectUrlOf(request.issuer, queryFor(request)) : null;
+    const connectUrl = config.keysPage === null ? null : connectUrlOf(request.issuer, queryFor(request));
     return html(status, askPage(request, connectUrl, why), problem);
   }
 

@@ -6,22 +6,13 @@ import { type Refusal, refused } from '../../api/oauth.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
-import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
-import {
-  type Actor,
-  actorBy,
-  type Caller,
-  createBudget,
-  type Origin,
-  type OriginOf,
-  personOf,
-} from '../../keys/actor.ts';
-import { type DecidedKey, type KeyOrder, logCreated, type Minting } from '../../keys/minting.ts';
+import type { Clock, RandomBytes } from '../../ground/runtime.ts';
+import { type Actor, actorBy, type Caller, createBudget, type Origin, personOf } from '../../keys/actor.ts';
+import { type DecidedKey, type KeyOrder, logCreated } from '../../keys/minting.ts';
 import type { MadeKey } from '../../keys/record.ts';
 import type { KeyIdentity } from '../../keys/verify.ts';
-import type { Log } from '../../watch/log.ts';
 import { type AuthorizationRequest, locationOf } from './authorization-request.ts';
-import type { CodeStore, FindCode } from './store.ts';
+import type { SignInParts } from './options.ts';
 
 export interface CodeContent {
   /** A pasted key, or the order of a new one. */
@@ -41,26 +32,24 @@ type Opened = { readonly hash: string; readonly content: CodeContent } | { reado
 /** The life of a code, enough for even a slow request of the client. */
 const CODE_TTL_MS = 60_000;
 
-/** Tolerates clocks of processes that differ by a minute. A clock that is set back further must not prolong a code. */
-const CODE_LEFT_MS_MAX = 2 * CODE_TTL_MS;
+/**
+ * Returns whether what lives so long has ended. Tolerates clocks of processes that differ by its life. A clock that is set
+ * back further must not prolong it.
+ */
+export function hasEnded(endsAtMs: number, lifeMs: number, clock: Clock): boolean {
+  const leftMs = endsAtMs - clock.nowMs();
+  return leftMs <= 0 || leftMs > 2 * lifeMs;
+}
 
 const CODE_BYTES = 32;
 
 const ALPHABET = { alphabet: 'base64url', omitPadding: true } as const;
 
-interface CodesOptions {
-  readonly store: CodeStore;
-  readonly findCode: FindCode;
-  readonly clock: Clock;
-  readonly random: RandomBytes;
-  readonly sha256: Sha256;
-}
-
 export const makeCode = (random: RandomBytes): string => random(CODE_BYTES).toBase64(ALPHABET);
 
 export type Codes = ReturnType<typeof createCodes>;
 
-export function createCodes({ store, findCode, clock, random, sha256 }: CodesOptions) {
+export function createCodes({ store, findCode, clock, random, sha256 }: SignInParts) {
   return {
     /** Stores the content, and resolves with its code. */
     async seal(content: CodeContent, fairnessKey: string): Promise<Result<string, Problem>> {
@@ -88,8 +77,7 @@ export function createCodes({ store, findCode, clock, random, sha256 }: CodesOpt
       const { hash, content, endsAtMs, isTaken, isDevice, keyId } = found.value;
       if (isDevice) return ok(null);
       if (isTaken) return ok({ takenFor: keyId ?? '' });
-      const leftMs = endsAtMs - clock.nowMs();
-      if (leftMs <= 0 || leftMs > CODE_LEFT_MS_MAX) return ok(null);
+      if (hasEnded(endsAtMs, CODE_TTL_MS, clock)) return ok(null);
       const text = await crypto.subtle.decrypt(AES_GCM, await keyOf(code), Uint8Array.fromBase64(content));
       return ok({ hash, content: JSON.parse(new TextDecoder().decode(text)) }); // `seal` wrote it, so it has this shape
     },
@@ -106,18 +94,11 @@ async function keyOf(code: string): Promise<CryptoKey> {
   return crypto.subtle.deriveKey(hkdf, base, { name: 'AES-GCM', length: 256 }, false, ['encrypt', 'decrypt']);
 }
 
-interface GrantsOptions {
-  readonly keys: Minting;
-  readonly clock: Clock;
-  readonly sha256: Sha256;
-  readonly log: Log;
-}
-
 type Redirect = Result<string, Problem>;
 
 export type Grants = ReturnType<typeof createGrants>;
 
-export function createGrants(codes: Codes, { keys, clock, sha256, log }: GrantsOptions) {
+export function createGrants(codes: Codes, { keys, clock, sha256, log }: SignInParts) {
   const signIns = createBudget('connect', [LIMITS.signIns], clock, log);
 
   async function redirectWithCode(
@@ -156,14 +137,6 @@ const ATTEMPT_BYTES = 16;
 /** Creates the random value that distinguishes this request from others that redeem the same code. */
 export const makeAttempt = (random: RandomBytes): string => random(ATTEMPT_BYTES).toHex();
 
-export interface MakingOptions {
-  readonly store: CodeStore;
-  readonly keys: Minting;
-  readonly originOf: OriginOf;
-  readonly random: RandomBytes;
-  readonly log: Log;
-}
-
 /** The database says no more: one statement decides. */
 const NOT_MADE = 'the code was redeemed meanwhile, or its owner is blocked, deleted, or has as many keys as he may';
 
@@ -172,7 +145,7 @@ const NOT_MADE = 'the code was redeemed meanwhile, or its owner is blocked, dele
  * for which creating it is the event.
  */
 export const createMakeKey =
-  ({ store, keys, originOf, random, log }: MakingOptions) =>
+  ({ store, keys, originOf, random, log }: SignInParts) =>
   async (
     order: KeyOrder,
     hash: string,

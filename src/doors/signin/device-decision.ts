@@ -9,42 +9,33 @@
 import * as v from 'valibot';
 import { parameter, refused } from '../../api/oauth.ts';
 import { accessToken, type Redeem } from '../../api/token.ts';
-import type { Call } from '../../calls/call.ts';
-import type { Guard } from '../../calls/guard.ts';
 import { personHandler } from '../../calls/person.ts';
 import { parserOf } from '../../calls/schema.ts';
-import type { UserAuth } from '../../calls/user-jwt.ts';
 import { createLruCache } from '../../ground/cache.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
-import type { Clock, Sha256 } from '../../ground/runtime.ts';
+import type { Clock } from '../../ground/runtime.ts';
 import { type Actor, actorFields, personOf } from '../../keys/actor.ts';
-import { type Audience, shownServer } from '../../keys/audience.ts';
-import type { DecidedKey, Minting, ReadKeyRequest } from '../../keys/minting.ts';
-import type { Log } from '../../watch/log.ts';
-import { createMakeKey, type MakingOptions } from './codes.ts';
-import { type DeviceDecision, type DeviceRequest, hasEnded, INTERVAL_S, userCodeHash } from './device-request.ts';
+import { shownServer } from '../../keys/audience.ts';
+import type { DecidedKey } from '../../keys/minting.ts';
+import { createMakeKey, hasEnded } from './codes.ts';
+import {
+  type DeviceDecision,
+  type DeviceRequest,
+  INTERVAL_S,
+  REQUEST_LIFE_MS,
+  userCodeHash,
+} from './device-request.ts';
+import type { SignInParts } from './options.ts';
 import { createSlidingBuckets } from './sliding-buckets.ts';
-import type { CodeStore, FindCode } from './store.ts';
-
-interface DeviceDecisionOptions {
-  readonly store: CodeStore;
-  readonly keys: Minting;
-  readonly audience: Audience;
-  readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
-  readonly readKeyRequest: ReadKeyRequest;
-  readonly clock: Clock;
-  readonly sha256: Sha256;
-  readonly log: Log;
-}
 
 const NOT_FOUND: Problem = { code: 'request_not_found' };
 
 const readCode = parserOf(v.strictObject({ userCode: v.string() }));
 const readDecision = parserOf(v.looseObject({ userCode: v.string(), approve: v.boolean() }));
 
-export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
+export function deviceDecisionRoutes(options: SignInParts) {
   const { store, keys, audience, guards, readKeyRequest, clock, sha256, log } = options;
   const guesses = createSlidingBuckets(LIMITS.wrongUserCodes, clock);
 
@@ -58,7 +49,7 @@ export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
     }
     const hash = userCodeHash(sha256, userCode);
     const found = hash === null ? null : await store.findAsked(hash, clock.nowMs(), person);
-    if (hash === null || found === null || hasEnded(found.endsAtMs, clock)) return err(NOT_FOUND);
+    if (hash === null || found === null || hasEnded(found.endsAtMs, REQUEST_LIFE_MS, clock)) return err(NOT_FOUND);
     guesses.give(person);
     const request: DeviceRequest = JSON.parse(found.content); // written by device-request.ts
     return ok({ hash, request, expiresAt: found.endsAtMs });
@@ -118,12 +109,7 @@ export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
 
 export const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 
-interface DeviceGrantOptions extends MakingOptions {
-  readonly findCode: FindCode;
-  readonly clock: Clock;
-}
-
-export function createDeviceGrant(options: DeviceGrantOptions): Redeem {
+export function createDeviceGrant(options: SignInParts): Redeem {
   const { findCode, clock } = options;
   const makeKey = createMakeKey(options);
   const pace = createPace(clock);
@@ -137,7 +123,7 @@ export function createDeviceGrant(options: DeviceGrantOptions): Redeem {
       return refused('invalid_grant', 'the device_code is unknown, was used before, or its owner is deleted');
     }
     const { hash, endsAtMs, decision } = found.value;
-    if (hasEnded(endsAtMs, clock)) return refused('expired_token', null);
+    if (hasEnded(endsAtMs, REQUEST_LIFE_MS, clock)) return refused('expired_token', null);
     if (decision === null) return refused(pace.isTooSoon(hash) ? 'slow_down' : 'authorization_pending', null);
     const decided: DeviceDecision = JSON.parse(decision); // written by device-decision.ts
     if ('refused' in decided) return refused('access_denied', null);

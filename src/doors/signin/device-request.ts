@@ -13,21 +13,19 @@ import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
 import { isKeyName, isScope, splitScopes } from '../../ground/text.ts';
 import { keysPageUrl } from '../../ground/urls.ts';
 import type { Caller } from '../../keys/actor.ts';
-import { type Audience, type BindableServers, shownServer, THIS_SERVER } from '../../keys/audience.ts';
+import { type BindableServers, shownServer, THIS_SERVER } from '../../keys/audience.ts';
 import { SCOPES_CHARS_MAX, SCOPES_MAX } from '../../keys/grants.ts';
 import type { KeyOrder } from '../../keys/minting.ts';
-import type { Log } from '../../watch/log.ts';
 import { excerptOf } from '../../watch/redact.ts';
 import { type Body, formIn } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
 import { json } from '../../web/headers.ts';
 import { makeCode } from './codes.ts';
 import type { Asked, OpenMax } from './open-requests.ts';
-import type { CodeStore } from './store.ts';
+import type { SignInParts } from './options.ts';
 
 const EXPIRES_IN_S = 600;
-/** Tolerates clocks of processes that differ by some minutes. A clock that is set back further must not prolong a request. */
-const LEFT_MS_MAX = 2 * EXPIRES_IN_S * 1000;
+export const REQUEST_LIFE_MS = EXPIRES_IN_S * 1000;
 
 /** A program that polls sooner gets `slow_down` (RFC 8628 §3.5). */
 export const INTERVAL_S = 5;
@@ -44,11 +42,6 @@ export interface DeviceRequest {
 
 /** A refusal names its person (`by`, from personOf), so that two people's refusals differ. */
 export type DeviceDecision = { readonly order: KeyOrder } | { readonly refused: true; readonly by: string };
-
-export function hasEnded(endsAtMs: number, clock: Clock): boolean {
-  const leftMs = endsAtMs - clock.nowMs();
-  return leftMs <= 0 || leftMs > LEFT_MS_MAX;
-}
 
 /** The letters of a user code, without vowels, so that codes spell no words (RFC 8628 §6.1). */
 const LETTERS = 'BCDFGHJKLMNPQRSTVWXZ';
@@ -72,22 +65,13 @@ export function userCodeHash(sha256: Sha256, userCode: string): string | null {
   return USER_CODE.test(letters) ? sha256(letters, 'hex') : null;
 }
 
-export interface DeviceAuthorizationOptions {
-  readonly store: CodeStore;
-  readonly audience: Audience;
-  readonly clock: Clock;
-  readonly random: RandomBytes;
-  readonly sha256: Sha256;
-  readonly log: Log;
-}
-
 /** Retry-After if there are too many open requests. */
 const RETRY_FULL_S = 60;
 
 const { each, total } = LIMITS.keyRequests;
 const OPEN_MAX: OpenMax = { each, network: LIMITS.keyRequestsOfNetwork.each, total };
 
-export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
+export function deviceAuthorizationRoute(options: SignInParts) {
   const { store, audience, clock, random, sha256, log } = options;
   const rates = createTokenBuckets(LIMITS.keyRequestsAsked, clock);
   const fullCache = createFullCache(clock);
@@ -103,7 +87,7 @@ export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
         hash: sha256(deviceCode, 'hex'),
         userCodeHash: userCodeHash(sha256, userCode) ?? '', // never null: makeUserCode made the code
         content: JSON.stringify(request),
-        endsAtMs: request.askedAt + EXPIRES_IN_S * 1000,
+        endsAtMs: request.askedAt + REQUEST_LIFE_MS,
         address: network,
         network: prefixOf(network),
       },

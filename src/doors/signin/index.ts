@@ -5,20 +5,8 @@
 import type { DoorRoutes } from '../../api/index.ts';
 import { logRefusal, parameter } from '../../api/oauth.ts';
 import type { GrantTypes } from '../../api/token.ts';
-import type { Call } from '../../calls/call.ts';
-import type { Guard } from '../../calls/guard.ts';
-import type { UserAuth } from '../../calls/user-jwt.ts';
 import type { ConnectConfig } from '../../config/client-ids.ts';
-import type { Config } from '../../config/config.ts';
 import { NO_REDIRECTS } from '../../config/redirects.ts';
-import type { TokenBuckets } from '../../ground/limits/rates.ts';
-import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
-import type { Signing } from '../../ground/signed-text.ts';
-import type { OriginOf } from '../../keys/actor.ts';
-import type { Audience } from '../../keys/audience.ts';
-import type { Minting, ReadKeyRequest } from '../../keys/minting.ts';
-import type { Verifier } from '../../keys/verify.ts';
-import type { Database } from '../../store/database.ts';
 import type { Log, RequestIds } from '../../watch/log.ts';
 import { type AuthorizationRefusal, decide } from './authorization-request.ts';
 import { authorizeRoute } from './authorize.ts';
@@ -27,68 +15,37 @@ import { createClients, registerRoute } from './clients.ts';
 import { createCodes, createGrants } from './codes.ts';
 import { createDeviceGrant, DEVICE_GRANT, deviceDecisionRoutes } from './device-decision.ts';
 import { deviceAuthorizationRoute } from './device-request.ts';
-import { type CodeStore, createCodeStore, createFindCode, type FindCode } from './store.ts';
+import type { SignInOptions, SignInParts } from './options.ts';
+import { createCodeStore, createFindCode } from './store.ts';
 import { createCodeGrant } from './token-code.ts';
-
-export interface SignInOptions {
-  /** `connect`: which OAuth clients get keys; `device`: whether programs without a browser may ask for one. */
-  readonly config: Config;
-  readonly db: Database;
-  /** The budgets of unknown keys, which codes share. */
-  readonly lookupBudgets: TokenBuckets;
-  readonly keys: Minting;
-  readonly verifier: Verifier;
-  readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
-  readonly readKeyRequest: ReadKeyRequest;
-  readonly audience: Audience;
-  readonly originOf: OriginOf;
-  /** Returns how to read the secret that signs registrations, and the id of its database. */
-  readonly signing: (use: 'client_id') => Signing;
-  readonly clock: Clock;
-  /** A clock that also counts while the machine sleeps. */
-  readonly ageClock: Clock;
-  readonly random: RandomBytes;
-  readonly sha256: Sha256;
-  readonly log: Log;
-}
 
 export function openSignIn(core: SignInOptions) {
   const { config, db, lookupBudgets, sha256, log } = core;
   const { connect, device, ownerDefaults } = config;
   const store = createCodeStore(db, ownerDefaults.keysMax);
-  const asked: Asked = { ...core, store, findCode: createFindCode(store, sha256, lookupBudgets, log) };
-  const connected = connect && openConnect(asked, connect);
+  const parts: SignInParts = { ...core, store, findCode: createFindCode(store, sha256, lookupBudgets, log) };
+  const connected = connect && openConnect(parts, connect);
   const routes: DoorRoutes = {
     ...connected?.routes,
-    ...(device && { ask: deviceAuthorizationRoute(asked), ...deviceDecisionRoutes(asked) }),
+    ...(device && { ask: deviceAuthorizationRoute(parts), ...deviceDecisionRoutes(parts) }),
   };
   const grantTypes: GrantTypes = new Map([
     ...(connected?.grantTypes ?? []),
-    ...(device ? ([[DEVICE_GRANT, createDeviceGrant(asked)]] as const) : []),
+    ...(device ? ([[DEVICE_GRANT, createDeviceGrant(parts)]] as const) : []),
   ]);
   const authorizationServer = (url: string): object => serverMetadata(config, url);
   return { routes, grantTypes, authorizationServer, handsOutKeys: connect !== null };
 }
 
-/** What both ways need: the core, and where codes and requests are kept. */
-interface Asked extends SignInOptions {
-  readonly store: CodeStore;
-  readonly findCode: FindCode;
-}
-
 /** Opens the ways of OAuth clients: registration, the page on which a person decides, and redeeming a code. */
-function openConnect(core: Asked, { redirects, clients: rules }: ConnectConfig) {
-  const { config, audience, verifier, guards, readKeyRequest, ageClock, log } = core;
+function openConnect(parts: SignInParts, { redirects, clients: rules }: ConnectConfig) {
+  const { signing, audience, ageClock, log } = parts;
   const documents = rules && createClientDocuments(rules, ageClock, log);
-  const clients = createClients(core.signing('client_id'), documents, redirects ?? NO_REDIRECTS);
-  const codes = createCodes(core);
+  const clients = createClients(signing('client_id'), documents, redirects ?? NO_REDIRECTS);
+  const codes = createCodes(parts);
   const authorize = authorizeRoute({
-    hasKeysPage: config.keysPage !== null,
-    verifyPastedKey: verifier.verifyPasted,
-    guards,
-    readKeyRequest,
-    grants: createGrants(codes, core),
-    log,
+    ...parts,
+    grants: createGrants(codes, parts),
     async decide(parameters, caller) {
       const clientId = parameter(parameters, 'client_id') ?? '';
       const redirectUri = parameter(parameters, 'redirect_uri');
@@ -99,7 +56,7 @@ function openConnect(core: Asked, { redirects, clients: rules }: ConnectConfig) 
     },
   });
   const register = redirects && registerRoute(clients, redirects, log);
-  const grantTypes = [['authorization_code', createCodeGrant(clients, codes, core)]] as const;
+  const grantTypes = [['authorization_code', createCodeGrant(clients, codes, parts)]] as const;
   return { routes: { register, authorize }, grantTypes };
 }
 

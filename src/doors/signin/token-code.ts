@@ -4,25 +4,18 @@ import { parameter, type Refusal, refused } from '../../api/oauth.ts';
 import { accessToken, type Redeem } from '../../api/token.ts';
 import { isUrl } from '../../config/client-ids.ts';
 import { ok, type Result } from '../../ground/result.ts';
-import type { Clock, Sha256 } from '../../ground/runtime.ts';
+import type { Sha256 } from '../../ground/runtime.ts';
 import { type Caller, callerFor, type Origin } from '../../keys/actor.ts';
-import { type Audience, shownServer, THIS_SERVER } from '../../keys/audience.ts';
+import { shownServer, THIS_SERVER } from '../../keys/audience.ts';
 import type { KeyOrder } from '../../keys/minting.ts';
 import { fingerprintOf, hashKey } from '../../keys/record.ts';
-import type { Verifier } from '../../keys/verify.ts';
 import { excerptOf } from '../../watch/redact.ts';
 import { hostOf } from './authorization-request.ts';
 import type { Clients } from './clients.ts';
-import { type CodeContent, type Codes, createMakeKey, type MakingOptions, makeAttempt } from './codes.ts';
+import { type CodeContent, type Codes, createMakeKey, makeAttempt } from './codes.ts';
+import type { SignInParts } from './options.ts';
 
-export interface CodeGrantOptions extends MakingOptions {
-  readonly verifier: Verifier;
-  readonly audience: Audience;
-  readonly clock: Clock;
-  readonly sha256: Sha256;
-}
-
-export function createCodeGrant(clients: Clients, codes: Codes, options: CodeGrantOptions): Redeem {
+export function createCodeGrant(clients: Clients, codes: Codes, options: SignInParts): Redeem {
   const { store, verifier, originOf, audience, clock, random, sha256, log } = options;
   const makeKey = createMakeKey(options);
 
