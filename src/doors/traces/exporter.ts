@@ -166,8 +166,8 @@ async function rejectedIn(response: Response): Promise<number> {
     const body = await bodyOf(response, RESPONSE_BYTES_MAX);
     const said: unknown = body.ok ? JSON.parse(new TextDecoder().decode(body.value)) : null;
     const partial = isObject(said) ? said.partialSuccess : null;
-    const rejected = isObject(partial) ? Number(partial.rejectedSpans) : 0;
-    return Math.max(0, rejected) || 0; // or no number
+    const rejected = isObject(partial) ? String(partial.rejectedSpans) : '';
+    return /^\d+$/.test(rejected) ? Number(rejected) : 0;
   } catch {
     return 0; // the status says that it has taken them
   }

@@ -146,6 +146,7 @@ test.each<[string, () => Response, number]>([
   ['some refused', () => Response.json({ partialSuccess: { rejectedSpans: '1', errorMessage: 'odd' } }), 1],
   ['more refused than were sent', () => Response.json({ partialSuccess: { rejectedSpans: 1e9 } }), 2],
   ['a number that is none', () => Response.json({ partialSuccess: { rejectedSpans: 'many' } }), 0],
+  ['a part of a span refused', () => Response.json({ partialSuccess: { rejectedSpans: 1.5 } }), 0],
   ['less than none refused', () => Response.json({ partialSuccess: { rejectedSpans: -5 } }), 0],
   ['204', () => new Response(null, { status: 204 }), 0],
 ])('%s: nothing is sent again', async (_what, respond, dropped) => {
