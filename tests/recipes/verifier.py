@@ -77,11 +77,12 @@ class KeyVerifier:
         self._pool.shutdown(wait=False)
         self._forget_all()
     async def _decide(self, key, scopes, cost, wait):  # a question goes on though who waits for it is interrupted
-        wrong = "missing_api_key" if not key else "invalid_api_key" if not isinstance(key, str) or key[16384:] else None
+        is_text = isinstance(key, str) and key.isascii()  # no key has other characters
+        wrong = "missing_api_key" if not key else "invalid_api_key" if not is_text or key[16384:] else None
         if wrong or type(scopes) not in (list, tuple, set, frozenset) or type(cost) is not int or not 1 <= cost <= 1000:
             wrong or self._warn("verify: expected a list of scopes, and a whole cost from 1 to 1000")
             return refused(wrong or "store_unavailable")
-        digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()  # never the key itself
+        digest = hashlib.sha256(key.encode()).digest()  # never the key itself
         found, once = self._recall(key, digest, scopes, cost), False
         for _ in range(100):
             if found:
@@ -132,14 +133,13 @@ class KeyVerifier:
             if self._turns.get(digest) is question:
                 del self._turns[digest]
         question.set_result(found or (UNAVAILABLE, False))
-    def _work(self, question, came, key, digest, cost, ahead):
+    def _work(self, question, came, key, digest, cost, ahead, found=None):
         with self._lock:
             if question.done() or self._closed.is_set():  # turned away
                 self._settle(ahead, 400)
                 return question.done() or self._over(question)
             question.set_running_or_notify_cancel()
         self._begun.wait(5)
-        found = None
         try:
             for once in (ahead, ()):  # a yes that comes too late says nothing: it is asked once more
                 found = found or self._question(came, key, digest, cost, once)

@@ -134,6 +134,15 @@ verifier.close()`,
     expect(stdout).toBe('True\nFalse\nFalse\nFalse\nFalse\n');
   });
 
+  test('a text with characters that no key has is refused, and is in no line of the log', async () => {
+    const service = await at.createKey('operator', ['introspect']);
+    const { stdout, stderr } =
+      await pythonRun(`verifier = KeyVerifier(*${JSON.stringify([at.url, service.id, service.key])})
+print([verifier.verify("sk_test_" + odd + "0123456789abcdef").status for odd in ("\\ud800", "\\udcff", "é", "\\0")])
+verifier.close()`);
+    expect({ stdout, stderr }).toEqual({ stdout: '[401, 401, 401, 401]\n', stderr: '' });
+  });
+
   test('with an odd URL, no id or no key none is made', async () => {
     const wrong = [
       ['', 'x', 'x'],
