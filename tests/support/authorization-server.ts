@@ -2,12 +2,9 @@
 // code with PKCE (everybody is let in at once, as alice), resource indicators (RFC 8707), tokens that are JWTs.
 
 import { createHash, randomUUID } from 'node:crypto';
-import { createIssuer, type Issuer } from './issuer.ts';
+import { createIssuer } from './issuer.ts';
 
-export interface AuthorizationServer extends Issuer {
-  /** The resources tokens were issued for, in order. */
-  readonly issuedFor: string[];
-}
+export type AuthorizationServer = Awaited<ReturnType<typeof createAuthorizationServer>>;
 
 const TOKEN_S = 3600;
 
@@ -19,11 +16,12 @@ interface Grant {
 }
 
 /** `nowMs`: the clock of the server that is to accept the tokens. */
-export async function createAuthorizationServer({ nowMs = Date.now, path = '' } = {}): Promise<AuthorizationServer> {
+export async function createAuthorizationServer({ nowMs = Date.now, path = '' } = {}) {
   const issuer = await createIssuer({ path });
   const { origin } = new URL(issuer.url);
   const clients = new Map<string, readonly string[]>(); // redirect URIs by client id
   const grants = new Map<string, Grant>(); // by code
+  /** The resources tokens were issued for, in order. */
   const issuedFor: string[] = [];
   const refuse = (error: string) => Response.json({ error }, { status: 400 });
 

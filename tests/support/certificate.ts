@@ -6,12 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { diskFolder } from './folder.ts';
 
-export interface Certificate {
-  readonly certFile: string;
-  readonly keyFile: string;
-  /** PEM, to be trusted by the client. */
-  readonly cert: string;
-}
+export type Certificate = ReturnType<typeof makeCertificate>;
 
 const SEQUENCE = 0x30;
 const SET = 0x31;
@@ -36,8 +31,11 @@ const COMMON_NAME = oid(0x55, 0x04, 0x03);
 const ALT_NAMES = oid(0x55, 0x1d, 0x11);
 const BASIC_CONSTRAINTS = oid(0x55, 0x1d, 0x13);
 
-/** `end`: the last second in which it is valid. `isAuthority`: what Deno takes for no server's certificate. */
-export function makeCertificate(end = new Date('2099-12-31T23:59:59Z'), isAuthority = true): Certificate {
+/**
+ * Two PEM files, and the certificate itself, to be trusted by the client. `end`: the last second in which it is valid.
+ * `isAuthority`: what Deno takes for no server's certificate.
+ */
+export function makeCertificate(end = new Date('2099-12-31T23:59:59Z'), isAuthority = true) {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const name = der(SEQUENCE, der(SET, der(SEQUENCE, COMMON_NAME, der(UTF8, 'mcp-key-server test'))));
   const altNames = der(SEQUENCE, der(0x87, Buffer.from([127, 0, 0, 1])), der(0x82, 'localhost'));

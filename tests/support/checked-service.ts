@@ -6,7 +6,7 @@ import { callOver, userHeaders } from './client.ts';
 import { served } from './cluster.ts';
 import { diskFolder } from './folder.ts';
 import { keysCommand } from './keys-command.ts';
-import { type Runtime, type ServerProcess, startServer } from './server-process.ts';
+import { type Runtime, startServer } from './server-process.ts';
 import { type StoreMode, startStore, type TestStore } from './store-mode.ts';
 import { TEST_SECRET } from './test-app.ts';
 
@@ -16,20 +16,7 @@ export interface MadeKey {
   readonly owner: string;
 }
 
-export interface Servers extends AsyncDisposable {
-  readonly servers: readonly ServerProcess[];
-  /** Passes each request on to the next server in turn. */
-  readonly url: string;
-  /** How often each path was asked for. */
-  readonly asked: Map<string, number>;
-  /** What is between the service and a server, as a proxy: passes a request on, or responds itself; null: nothing is. */
-  between: Between | null;
-  createKey(owner: string, scopes?: readonly string[], input?: object): Promise<MadeKey>;
-  /** Runs `keys <verb> …` on the database. Returns what it prints. */
-  keys(...args: string[]): Promise<string>;
-  /** The units of today of each key of an owner that was used, by the key's id, as the database has them. */
-  usesOf(owner: string): Promise<Record<string, number>>;
-}
+export type Servers = Awaited<ReturnType<typeof startServers>>;
 
 export type Between = (path: string, passOn: () => Promise<Response>) => Promise<Response>;
 
@@ -42,31 +29,32 @@ function envOn(store: TestStore): Record<string, string> {
 }
 
 /** One server for each runtime named, on one store of a kind. */
-export async function startServers(
-  mode: StoreMode,
-  runtimes: readonly Runtime[],
-  env: Record<string, string> = {},
-): Promise<Servers> {
+export async function startServers(mode: StoreMode, runtimes: readonly Runtime[], env: Record<string, string> = {}) {
   const store = await startStore(mode, diskFolder());
   const all = { JWT_SECRET: TEST_SECRET, ADMIN_CLAIM: 'roles=keys-admin', LOG_LEVEL: 'warn', ...env };
   const servers = await Promise.all(
     runtimes.map((runtime) => startServer({ runtime, env: { ...envOn(store), ...all } })),
   );
+  /** Runs `keys <verb> …` on the database. Returns what it prints. */
   async function keys(...args: string[]): Promise<string> {
     const { code, stdout, stderr } = await keysCommand({ ...store.env(), ...all }, args);
     if (code !== 0) throw new Error(stderr);
     return stdout;
   }
-  const asked = new Map<string, number>();
+  const proxy = {
+    /** What is between the service and a server: passes a request on, or responds itself; null: nothing is. */
+    between: null as Between | null,
+    /** How often each path was asked for. */
+    asked: new Map<string, number>(),
+  };
   let turn = 0;
-  let between: Between | null = null;
   const front = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
     idleTimeout: 60, // some responses are held up
     async fetch(request) {
       const { pathname } = new URL(request.url);
-      asked.set(pathname, (asked.get(pathname) ?? 0) + 1);
+      proxy.asked.set(pathname, (proxy.asked.get(pathname) ?? 0) + 1);
       const { headers, method, signal } = request;
       const body = await request.arrayBuffer();
       const passOn = () => {
@@ -74,20 +62,14 @@ export async function startServers(
         const passedOn = fetch(`${servers[turn % servers.length]?.url}${pathname}`, { method, headers, body, signal });
         return passedOn.catch(() => new Response(null, { status: 502 })); // that server has been killed
       };
-      return between === null ? passOn() : between(pathname, passOn);
+      return proxy.between === null ? passOn() : proxy.between(pathname, passOn);
     },
   });
-  return {
+  return Object.assign(proxy, {
     servers,
+    /** Passes each request on to the next server in turn. */
     url: `http://127.0.0.1:${front.port}`,
-    asked,
-    get between() {
-      return between;
-    },
-    set between(one) {
-      between = one;
-    },
-    async createKey(owner, scopes = ['read'], input = {}) {
+    async createKey(owner: string, scopes: readonly string[] = ['read'], input: object = {}): Promise<MadeKey> {
       const headers = await userHeaders(owner);
       const made = await served(() =>
         callOver(servers[0]?.url ?? '', 'create_api_key', { name: 'a key', scopes, ...input }, headers),
@@ -95,7 +77,8 @@ export async function startServers(
       return { ...made.body, owner };
     },
     keys,
-    async usesOf(owner) {
+    /** The units of today of each key of an owner that was used, by the key's id, as the database has them. */
+    async usesOf(owner: string): Promise<Record<string, number>> {
       const lines = (await keys('list', '--user', owner, '--json')).split('\n').filter(Boolean);
       const listed = lines.map((line) => JSON.parse(line)).filter(({ uses }) => uses?.today > 0);
       return Object.fromEntries(listed.map(({ id, uses }) => [id, uses.today]).sort());
@@ -105,7 +88,7 @@ export async function startServers(
       await Promise.all(servers.map((one) => one.kill()));
       await store[Symbol.asyncDispose]();
     },
-  };
+  });
 }
 
 /** How a key ends at the first server. Each resolves when that is acknowledged. */

@@ -2,21 +2,11 @@
 
 import { makeCertificate } from './certificate.ts';
 
-export interface DocumentServer extends AsyncDisposable {
-  /** Its origin: https://localhost with a port. */
-  readonly origin: string;
-  /** PEM file to be trusted. */
-  readonly certFile: string;
-  /** What it responds with, by path. */
-  readonly documents: Map<string, (request: Request) => Response | Promise<Response>>;
-  /** How often it was asked for a path. */
-  hits(path: string): number;
-  stop(): Promise<void>;
-}
+export type DocumentServer = ReturnType<typeof serveDocuments>;
 
-export function serveDocuments(): DocumentServer {
+export function serveDocuments() {
   const { certFile, keyFile } = makeCertificate(undefined, false);
-  const documents: DocumentServer['documents'] = new Map();
+  const documents = new Map<string, (request: Request) => Response | Promise<Response>>();
   const counts = new Map<string, number>();
   const server = Bun.serve({
     hostname: '127.0.0.1',
@@ -31,10 +21,14 @@ export function serveDocuments(): DocumentServer {
   });
   const stop = () => server.stop(true);
   return {
+    /** https://localhost with a port. */
     origin: `https://localhost:${server.port}`,
+    /** PEM file to be trusted. */
     certFile,
+    /** What it responds with, by path. */
     documents,
-    hits: (path) => counts.get(path) ?? 0,
+    /** How often it was asked for a path. */
+    hits: (path: string) => counts.get(path) ?? 0,
     stop,
     [Symbol.asyncDispose]: stop,
   };

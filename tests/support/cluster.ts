@@ -5,8 +5,7 @@ import { openDatabase } from './database-client.ts';
 import { diskFolder, temporaryFolder } from './folder.ts';
 import { keysCommand } from './keys-command.ts';
 import { LOOP_MONITOR } from './loop-pauses.ts';
-import { type Runtime, type ServerProcess, startServer, USUAL_RUNTIME } from './server-process.ts';
-import type { Sqld } from './sqld.ts';
+import { type Runtime, startServer, USUAL_RUNTIME } from './server-process.ts';
 import { type StoreMode, startStore, storeEnvOn } from './store-mode.ts';
 import { startPrimary } from './template.ts';
 import { TEST_SECRET, type TestResponse } from './test-app.ts';
@@ -15,22 +14,14 @@ import { TEST_SECRET, type TestResponse } from './test-app.ts';
 const CALL_MS_MAX = 10_000;
 const SERVED_EVERY_MS = 100;
 
-export interface Cluster extends AsyncDisposable {
-  readonly servers: readonly ServerProcess[];
-  /** The primary of remote servers. */
-  readonly sqld: Sqld | null;
-  /** The environment of a command beside them. */
-  readonly database: Readonly<Record<string, string>>;
-  /** Stops all in order, and says what their loop monitors saw. */
-  stop(): Promise<{ longestPausesMs: number[]; rssMb: number }[]>;
-}
+export type Cluster = Awaited<ReturnType<typeof startCluster>>;
 
 /** One server for each mode named. Embedded ones share a file, the others a primary. Only Bun's have a loop monitor. */
 export async function startCluster(
   modes: readonly StoreMode[],
   env: Record<string, string> = {},
   runtimes: readonly Runtime[] = modes.map(() => USUAL_RUNTIME),
-): Promise<Cluster> {
+) {
   const embedded = modes.includes('embedded') ? await startStore('embedded', folderFor(runtimes)) : null;
   const sqld = embedded === null ? await startPrimary() : null;
   const all = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', LOG_LEVEL: 'warn', ...env };
@@ -46,9 +37,12 @@ export async function startCluster(
   for (const [at, server] of servers.entries()) if (runtimes[at] === 'bun') server.signal('SIGUSR2');
   return {
     servers,
+    /** The primary of remote servers. */
     sqld,
+    /** The environment of a command beside them. */
     database: sqld?.env ?? embedded?.env() ?? {},
-    async stop() {
+    /** Stops all in order, and says what their loop monitors saw. */
+    async stop(): Promise<{ longestPausesMs: number[]; rssMb: number }[]> {
       await Promise.all(servers.map((server) => server.stop()));
       return servers.map((server) => JSON.parse(server.stderr().trim().split('\n').at(-1) ?? ''));
     },

@@ -72,18 +72,9 @@ export function decoded(text: string): Pick<Received, 'resource' | 'spans'> {
   return { resource: attributesOf(resource.attributes), spans };
 }
 
-export interface Collector extends Disposable {
-  readonly url: string;
-  /** What it has got and could decode. */
-  readonly requests: readonly Received[];
-  /** How often it was asked. */
-  asked(): number;
-  spans(): readonly ReceivedSpan[];
-  /** Has it respond like this from now on. */
-  respond(as: () => Response | Promise<Response>): void;
-}
+export type Collector = ReturnType<typeof startCollector>;
 
-export function startCollector(): Collector {
+export function startCollector() {
   const requests: Received[] = [];
   let asked = 0;
   let respond: () => Response | Promise<Response> = () => Response.json({});
@@ -102,10 +93,13 @@ export function startCollector(): Collector {
   });
   return {
     url: server.url.origin,
-    requests,
+    /** What it has got and could decode. */
+    requests: requests as readonly Received[],
+    /** How often it was asked. */
     asked: () => asked,
-    spans: () => requests.flatMap(({ spans }) => spans),
-    respond(as) {
+    spans: (): readonly ReceivedSpan[] => requests.flatMap(({ spans }) => spans),
+    /** Has it respond like this from now on. */
+    respond(as: typeof respond) {
       respond = as;
     },
     [Symbol.dispose]: () => void server.stop(true),

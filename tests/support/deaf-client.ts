@@ -24,13 +24,10 @@ const libc = dlopen('libc.so.6', {
   close: { args: [i32], returns: i32 },
 }).symbols;
 
-export interface DeafClient extends Disposable {
-  /** Reads up to `bytes`, as latin1; waits until there is something. Empty when the server has closed. */
-  read(bytes: number): string;
-}
+export type DeafClient = ReturnType<typeof deafClient>;
 
 /** Connects to the server at `url` (an IPv4 literal), sends `request` as it is, and reads nothing. Linux only. */
-export function deafClient(url: string, request: string): DeafClient {
+export function deafClient(url: string, request: string) {
   const { hostname, port } = new URL(url);
   const fd = libc.socket(AF_INET, SOCK_STREAM, 0);
   libc.setsockopt(fd, SOL_SOCKET, SO_RCVBUF, ptr(new Int32Array([WINDOW_BYTES])), 4);
@@ -44,7 +41,8 @@ export function deafClient(url: string, request: string): DeafClient {
   const bytes = new TextEncoder().encode(request);
   libc.send(fd, ptr(bytes), bytes.length, 0);
   return {
-    read(count) {
+    /** Reads up to so many bytes, as latin1; waits until there is something. Empty when the server has closed. */
+    read(count: number) {
       const buffer = new Uint8Array(count);
       const got = Number(libc.recv(fd, ptr(buffer), count, 0));
       return Buffer.from(buffer.subarray(0, Math.max(0, got))).toString('latin1');

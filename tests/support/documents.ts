@@ -19,21 +19,10 @@ function documentsIn(folder: string): string[] {
   });
 }
 
-export interface Document {
-  readonly text: string;
-  /** The text of a section (`## title`), up to the next one. */
-  section(title: string): string;
-  /** The code blocks of a kind in a section. */
-  codeBlocks(title: string, language: string): string[];
-  /** The first code block of its kind in a section, unless another is asked for. */
-  codeBlock(title: string, language: string, index?: number): string;
-  /** The cells of a section's first table, without its head. */
-  table(title: string): string[][];
-}
-
-export function readDocument(path: string): Document {
+export function readDocument(path: string) {
   const text = readFileSync(join(ROOT, path), 'utf8');
 
+  /** The text of a section (`## title`), up to the next one. */
   function section(title: string): string {
     const start = text.indexOf(`\n## ${title}\n`);
     if (start === -1) throw new Error(`${path} has no section "${title}"`);
@@ -41,6 +30,7 @@ export function readDocument(path: string): Document {
     return text.slice(start, end === -1 ? undefined : end);
   }
 
+  /** The code blocks of a kind in a section. */
   const codeBlocks = (title: string, language: string) =>
     [...section(title).matchAll(/^( *)```(\w*)\n([\s\S]*?)^\1```$/gm)]
       .filter(([, , named]) => named === language)
@@ -50,12 +40,14 @@ export function readDocument(path: string): Document {
     text,
     section,
     codeBlocks,
-    codeBlock(title, language, index = 0) {
+    /** The first code block of its kind in a section, unless another is asked for. */
+    codeBlock(title: string, language: string, index = 0) {
       const block = codeBlocks(title, language)[index];
       if (block === undefined) throw new Error(`section "${title}" of ${path} has no \`\`\`${language} block ${index}`);
       return block;
     },
-    table: (title) =>
+    /** The cells of a section's first table, without its head. */
+    table: (title: string): string[][] =>
       (/(?:^\|.*\n?)+/m.exec(section(title))?.[0] ?? '')
         .trim()
         .split('\n')

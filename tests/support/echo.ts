@@ -7,13 +7,10 @@ export interface Echoed {
   readonly body: string;
 }
 
-export interface EchoService extends Disposable {
-  readonly url: string;
-  /** Everything that reached it. */
-  readonly requests: readonly Echoed[];
-}
+export type EchoService = ReturnType<typeof startEcho>;
 
-export function startEcho(): EchoService {
+/** `requests` is everything that reached it. */
+export function startEcho() {
   const requests: Echoed[] = [];
   const server = Bun.serve({
     hostname: '127.0.0.1',

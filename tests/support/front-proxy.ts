@@ -24,11 +24,7 @@ const whereIs = (program: Program) => Bun.which(program, { PATH: `${process.env.
 
 export const isMissing = (program: Program): boolean => whereIs(program) === null;
 
-export interface FrontProxy extends AsyncDisposable {
-  readonly url: string;
-  /** Sends a request to it, trusting its certificate. */
-  fetch(path: string, init?: RequestInit): Promise<Response>;
-}
+export type FrontProxy = Awaited<ReturnType<typeof startFrontProxy>>;
 
 /** Which address the recipe names, and the URL of what stands there now. */
 export type Backends = Readonly<Record<`127.0.0.1:${number}`, string>>;
@@ -71,7 +67,7 @@ export async function startFrontProxy(
   recipe: string,
   backends: Backends,
   edit = (text: string) => text,
-): Promise<FrontProxy> {
+) {
   const folder = temporaryFolder();
   const [port = 0] = freePorts(1);
   const { certFile, keyFile, cert } = makeCertificate();
@@ -105,7 +101,8 @@ export async function startFrontProxy(
   const ca = text.includes(INTERNAL) ? readFileSync(join(folder, 'pki/authorities/local/root.crt'), 'utf8') : cert;
   return {
     url,
-    fetch: (path, init) => fetch(url + path, { ...init, tls: { ca } }),
+    /** Sends a request to it, trusting its certificate. */
+    fetch: (path: string, init?: RequestInit) => fetch(url + path, { ...init, tls: { ca } }),
     async [Symbol.asyncDispose]() {
       child.kill('SIGKILL');
       await child.exited;

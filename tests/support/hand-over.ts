@@ -1,7 +1,7 @@
 // The person who hands a key to an OAuth client, as a browser does it: opens the page, and posts its form.
 
 import { createHash, randomBytes } from 'node:crypto';
-import { type Door, postJsonTo } from './key-request.ts';
+import { type Door, postForm, postJsonTo } from './key-request.ts';
 
 /** Where the clients of these tests are. Never asked: the tests read where they are sent. */
 export const CALLBACK = 'http://127.0.0.1:9/callback';
@@ -47,25 +47,15 @@ export async function sentBack(response: Response): Promise<URLSearchParams> {
   return new URL(location).searchParams;
 }
 
-export interface Registered {
-  readonly clientId: string;
-  readonly verifier: string;
-  /** The address of the page for this client; `changed` parameters, null: without. */
-  page(changed?: Record<string, string | null>): URL;
-  /** POST /token for a code; `changed` fields as above; `door`: of another process than it was registered at. */
-  redeem(
-    code: string,
-    changed?: Record<string, string | null>,
-    headers?: Record<string, string>,
-    door?: Door,
-  ): Promise<{ status: number; body: Record<string, unknown> }>;
-}
+export type Registered = Awaited<ReturnType<typeof register>>;
+/** In place of fields or parameters; null: without. */
+type Changed = Readonly<Record<string, string | null>>;
 
-const changing = (fields: Record<string, string>, changed: Record<string, string | null>) =>
+const changing = (fields: Record<string, string>, changed: Changed) =>
   Object.entries({ ...fields, ...changed }).filter((field): field is [string, string] => field[1] !== null);
 
 /** Registers a client by hand. */
-export async function register(door: Door, redirectUris: readonly string[] = [CALLBACK]): Promise<Registered> {
+export async function register(door: Door, redirectUris: readonly string[] = [CALLBACK]) {
   const response = await postJsonTo(door, '/register', { redirect_uris: redirectUris, client_name: 'by hand' });
   if (response.status !== 201) throw new Error(`not registered: ${response.status} ${await response.text()}`);
   const { client_id: clientId } = (await response.json()) as { client_id: string };
@@ -74,7 +64,8 @@ export async function register(door: Door, redirectUris: readonly string[] = [CA
   return {
     clientId,
     verifier,
-    page(changed = {}) {
+    /** The address of the page for this client. */
+    page(changed: Changed = {}) {
       const asked = {
         response_type: 'code',
         client_id: clientId,
@@ -85,7 +76,8 @@ export async function register(door: Door, redirectUris: readonly string[] = [CA
       };
       return new URL(`${door.url}/authorize?${new URLSearchParams(changing(asked, changed))}`);
     },
-    async redeem(code, changed = {}, headers = {}, { url, fetch: ask = fetch } = door) {
+    /** POST /token for a code; `at`: of another process than it was registered at. */
+    async redeem(code: string, changed: Changed = {}, headers: Record<string, string> = {}, at = door) {
       const asked = {
         grant_type: 'authorization_code',
         code,
@@ -93,9 +85,9 @@ export async function register(door: Door, redirectUris: readonly string[] = [CA
         client_id: clientId,
         redirect_uri: redirectUri,
       };
-      const body = new URLSearchParams(changing(asked, changed));
-      const redeemed = await ask(`${url}/token`, { method: 'POST', body, headers });
-      return { status: redeemed.status, body: (await redeemed.json()) as Record<string, unknown> };
+      const fields = Object.fromEntries(changing(asked, changed));
+      const { status, body } = await postForm(at, '/token', fields, headers);
+      return { status, body: body as Record<string, unknown> };
     },
   };
 }

@@ -53,16 +53,9 @@ int gettimeofday(struct timeval *restrict tv, void *restrict zone) {
 }
 `;
 
-export interface HeldClocks {
-  /** For the environment of the process. */
-  readonly env: Record<string, string>;
-  /** Has a process sleep: `asleep` happens meanwhile, and `wallMs` pass beside the time that takes. */
-  sleep(process: Pick<ServerProcess, 'pid' | 'signal'>, asleep: () => Promise<unknown>, wallMs?: number): Promise<void>;
-  /** Moves the wall clock alone, as a person or NTP does. */
-  setWall(byMs: number): void;
-}
+export type HeldClocks = ReturnType<typeof heldClocks>;
 
-export function heldClocks(): HeldClocks {
+export function heldClocks() {
   const path = join(temporaryFolder(), 'offsets');
   const offsetsMs = new BigInt64Array(2);
   const write = () => {
@@ -72,8 +65,10 @@ export function heldClocks(): HeldClocks {
   };
   writeFileSync(path, new Uint8Array(16));
   return {
+    /** For the environment of the process. */
     env: { LD_PRELOAD: builtLibrary(SOURCE), CLOCK_OFFSETS: path },
-    async sleep(process, asleep, wallMs = 0) {
+    /** Has a process sleep: `asleep` happens meanwhile, and `wallMs` pass beside the time that takes. */
+    async sleep(process: Pick<ServerProcess, 'pid' | 'signal'>, asleep: () => Promise<unknown>, wallMs = 0) {
       process.signal('SIGSTOP');
       while (!isStopped(process.pid)) await Bun.sleep(1);
       const stoppedAtMs = performance.now();
@@ -84,7 +79,8 @@ export function heldClocks(): HeldClocks {
       write();
       process.signal('SIGCONT');
     },
-    setWall(byMs) {
+    /** Moves the wall clock alone, as a person or NTP does. */
+    setWall(byMs: number) {
       offsetsMs[1] = (offsetsMs[1] ?? 0n) + BigInt(byMs);
       write();
     },

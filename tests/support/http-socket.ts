@@ -4,14 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { type ParsedResponse, parseResponses } from './http-responses.ts';
 
-export interface HttpSocket {
-  readonly socket: Socket;
-  /** Everything received so far: bytes, one character each. */
-  received(): string;
-  /** Resolves once what was received satisfies `condition`; rejects when the connection closes before. */
-  readUntil(condition: (received: string) => boolean): Promise<string>;
-  readonly closed: Promise<void>;
-}
+export type HttpSocket = Awaited<ReturnType<typeof openHttpSocket>>;
 
 /** Opens a connection and resolves when it can be written to; with `ca` over TLS, to a server with that certificate. */
 export function openSocket(url: string, ca?: string): Promise<Socket> {
@@ -31,7 +24,7 @@ export async function isShown(url: string, { cert }: { readonly cert: string }):
   return socket !== null;
 }
 
-export async function openHttpSocket(url: string, ca?: string): Promise<HttpSocket> {
+export async function openHttpSocket(url: string, ca?: string) {
   const socket = await openSocket(url, ca);
   let received = '';
   let check = () => {};
@@ -48,9 +41,11 @@ export async function openHttpSocket(url: string, ca?: string): Promise<HttpSock
   });
   return {
     socket,
+    /** Everything received so far: bytes, one character each. */
     received: () => received,
-    readUntil: (condition) =>
-      new Promise((found, lost) => {
+    /** Resolves once what was received satisfies `condition`; rejects when the connection closes before. */
+    readUntil: (condition: (received: string) => boolean) =>
+      new Promise<string>((found, lost) => {
         check = () => {
           if (condition(received)) found(received);
           else if (!open) lost(new Error(`the connection closed after: ${received}`));

@@ -135,17 +135,8 @@ export function eventReader(body: ReadableStream<Uint8Array>) {
   };
 }
 
-export interface SseSession {
-  /** Where to post, as the stream said it. */
-  readonly endpoint: string;
-  post(message: unknown, headers?: HeaderMap): Promise<TestResponse>;
-  nextMessage(): Promise<Json>;
-  readonly events: ReturnType<typeof eventReader>;
-  drop(): Promise<void>;
-}
-
 /** Opens GET /sse and reads the endpoint event. */
-export async function openSse(app: Pick<TestApp, 'url'>, headers: HeaderMap = {}): Promise<SseSession> {
+export async function openSse(app: Pick<TestApp, 'url'>, headers: HeaderMap = {}) {
   const response = await fetch(`${app.url}/sse`, { headers: { accept: 'text/event-stream', ...headers } });
   if (response.status !== 200 || response.body === null) throw new Error(`GET /sse responded ${response.status}`);
   const events = eventReader(response.body);
@@ -153,12 +144,13 @@ export async function openSse(app: Pick<TestApp, 'url'>, headers: HeaderMap = {}
   if (first?.event !== 'endpoint') throw new Error(`the first event was ${first?.event}`);
   const postUrl = new URL(first.data, app.url).href;
   return {
+    /** Where to post, as the stream said it. */
     endpoint: first.data,
     events,
-    async post(message, more = {}) {
+    async post(message: unknown, more: HeaderMap = {}): Promise<TestResponse> {
       return readResponse(await postJsonText(postUrl, textOf(message), { ...headers, ...more }));
     },
-    async nextMessage() {
+    async nextMessage(): Promise<Json> {
       const event = await events.next();
       return event === undefined ? undefined : JSON.parse(event.data);
     },

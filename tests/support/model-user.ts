@@ -24,22 +24,7 @@ interface ListedKey {
   readonly lastUsedAt?: number;
 }
 
-export interface ModelUser {
-  /** One operation. False when the server asked to come back later. Throws WrongResponse, and what the network throws. */
-  step(): Promise<boolean>;
-  /**
-   * Goes on with the server's next process, after checking that what was acknowledged is there. After a crash, steps
-   * without a response may have been taken and last uses lost; after an orderly stop, neither.
-   */
-  moveTo(callTool: CallTool, after: 'crash' | 'stop'): Promise<void>;
-  /**
-   * One step after the other until the network fails or a response is wrong. Resolves to what was wrong; null if it was
-   * only the network, and the server was `gone`.
-   */
-  workUntilGone(gone: () => boolean): Promise<unknown>;
-  /** Operations that were answered. */
-  readonly answered: number;
-}
+export type ModelUser = Awaited<ReturnType<typeof createModelUser>>;
 
 const KEYS_MAX = 12;
 /** A user may list 20 times a second. */
@@ -47,11 +32,7 @@ const LIST_EVERY_MS = 60;
 const SCOPES = ['read', 'write:orders'];
 
 /** `random`: 0 to 1. */
-export async function createModelUser(
-  name: string,
-  firstTransport: CallTool,
-  random: () => number,
-): Promise<ModelUser> {
+export async function createModelUser(name: string, firstTransport: CallTool, random: () => number) {
   const headers = await userHeaders(name);
   const keys = new Map<string, OwnKey>();
   let callTool = firstTransport;
@@ -136,6 +117,7 @@ export async function createModelUser(
 
   const some = (): OwnKey | undefined => [...keys.values()][Math.floor(random() * keys.size)];
 
+  /** One operation. False when the server asked to come back later. Throws WrongResponse, and what the network throws. */
   async function step(): Promise<boolean> {
     const own = some();
     const dice = random();
@@ -155,18 +137,27 @@ export async function createModelUser(
 
   return {
     step,
-    async workUntilGone(gone) {
+    /**
+     * One step after the other until the network fails or a response is wrong. Resolves to what was wrong; null if it was
+     * only the network, and the server was `gone`.
+     */
+    async workUntilGone(gone: () => boolean): Promise<unknown> {
       try {
         for (;;) await step();
       } catch (error) {
         return gone() && !(error instanceof WrongResponse) ? null : error;
       }
     },
-    async moveTo(next, after) {
+    /**
+     * Goes on with the server's next process, after checking that what was acknowledged is there. After a crash, steps
+     * without a response may have been taken and last uses lost; after an orderly stop, neither.
+     */
+    async moveTo(next: CallTool, after: 'crash' | 'stop') {
       callTool = next;
       if (!(await list(after))) throw new Error('the server is not ready');
       for (const own of keys.values()) await use(own);
     },
+    /** Operations that were answered. */
     get answered() {
       return answered;
     },

@@ -6,18 +6,11 @@ import { exportJWK, generateKeyPair } from 'jose';
 
 const TTL_S = 3600;
 
-export interface OpenidProvider extends AsyncDisposable {
-  /** The issuer identifier. */
-  readonly url: string;
-  /** Registers a public client, and begins to respond. */
-  begin(clientId: string, redirectUri: string): Promise<void>;
-}
-
 /**
  * `scopes`: those of the resource; clients that ask for none of them or of OpenID's are refused. `registers`: clients
  * register themselves, too.
  */
-export async function createOpenidProvider({ scopes = '', registers = false } = {}): Promise<OpenidProvider> {
+export async function createOpenidProvider({ scopes = '', registers = false } = {}) {
   // @ts-expect-error: the package has no types
   const { default: Provider } = await quietly(() => import('oidc-provider'));
   const { privateKey } = await generateKeyPair('RS256', { extractable: true });
@@ -29,8 +22,10 @@ export async function createOpenidProvider({ scopes = '', registers = false } = 
   const url = `http://localhost:${address.port}`; // another host than the page's: cookies know no ports
 
   return {
+    /** The issuer identifier. */
     url,
-    async begin(clientId, redirectUri) {
+    /** Registers a public client, and begins to respond. */
+    async begin(clientId: string, redirectUri: string) {
       const client = {
         client_id: clientId,
         redirect_uris: [redirectUri],

@@ -7,38 +7,8 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 export const TAKING = 'FROM api_keys t';
 const STATEMENT = 'POST /v2/pipeline';
 
-export interface Proxy extends AsyncDisposable {
-  readonly url: string;
-  /** Requests with statements so far. */
-  statements(): number;
-  /** The next statement with this text is carried out, and its connection dies instead of bringing the response. */
-  loseResponseTo(text: string): void;
-  /**
-   * The connection of the next statement with this text dies, and it arrives when the result is called, which waits for
-   * that.
-   */
-  holdUp(text: string): () => Promise<void>;
-  /** The next statement with this text gets its response when `release` is called; `made` resolves when it is there. */
-  delayResponseTo(text: string): { readonly made: Promise<void>; release(): void };
-  /** From now on the connection of each statement with this text dies; with null, no longer. */
-  refuse(text: string | null): void;
-  /**
-   * From now on, of the requests with this text, each third is carried out without its response arriving, and each third
-   * arrives once more, on another connection, so much later.
-   */
-  distort(text: string, lateMs: number): void;
-  /** From now on nothing passes on the open connections, and neither end is told, as when a firewall forgets them. */
-  silence(): void;
-  /** What came from clients so far, a piece of a connection each. */
-  readonly requests: readonly string[];
-  /** Requests that held `text` so far. */
-  sent(text: string): number;
-  /** Of these, those that are no further try of one whose response was late: such a try has a connection of its own. */
-  begun(text: string): number;
-}
-
 /** `delayMs`: how much later each response comes. */
-export async function startProxy(target: string, { delayMs = 0 } = {}): Promise<Proxy> {
+export async function startProxy(target: string, { delayMs = 0 } = {}) {
   const { hostname, port } = new URL(target);
   const sockets = new Set<Socket>();
   let refused: string | null = null;
@@ -100,11 +70,14 @@ export async function startProxy(target: string, { delayMs = 0 } = {}): Promise<
 
   return {
     url: `http://127.0.0.1:${(listener.address() as AddressInfo).port}`,
+    /** Requests with statements so far. */
     statements: () => statements,
-    loseResponseTo(text) {
+    /** The next statement with this text is carried out, and its connection dies instead of bringing the response. */
+    loseResponseTo(text: string) {
       next = { text, act: loseResponse };
     },
-    delayResponseTo(text) {
+    /** The next statement with this text gets its response when `release` is called; `made` resolves when it is there. */
+    delayResponseTo(text: string) {
       const made = Promise.withResolvers<void>();
       let release = () => {};
       next = {
@@ -117,7 +90,11 @@ export async function startProxy(target: string, { delayMs = 0 } = {}): Promise<
       };
       return { made: made.promise, release: () => release() };
     },
-    holdUp(text) {
+    /**
+     * The connection of the next statement with this text dies, and it arrives when the result is called, which waits for
+     * that.
+     */
+    holdUp(text: string) {
       const corked = Promise.withResolvers<Socket>();
       next = {
         text,
@@ -134,18 +111,27 @@ export async function startProxy(target: string, { delayMs = 0 } = {}): Promise<
         await response;
       };
     },
-    refuse(text) {
+    /** From now on the connection of each statement with this text dies; with null, no longer. */
+    refuse(text: string | null) {
       refused = text;
     },
-    distort(text, lateMs) {
+    /**
+     * From now on, of the requests with this text, each third is carried out without its response arriving, and each third
+     * arrives once more, on another connection, so much later.
+     */
+    distort(text: string, lateMs: number) {
       distorted = { text, lateMs };
     },
+    /** From now on nothing passes on the open connections, and neither end is told, as when a firewall forgets them. */
     silence() {
       for (const socket of sockets) socket.unpipe().removeAllListeners('close').resume();
     },
-    requests,
-    sent: (text) => requests.filter((request) => request.includes(text)).length,
-    begun: (text) =>
+    /** What came from clients so far, a piece of a connection each. */
+    requests: requests as readonly string[],
+    /** Requests that held `text` so far. */
+    sent: (text: string) => requests.filter((request) => request.includes(text)).length,
+    /** Of these, those that are no further try of one whose response was late: such a try has a connection of its own. */
+    begun: (text: string) =>
       requests.filter((request) => request.includes(text) && /^connection: keep-alive/im.test(request)).length,
     async [Symbol.asyncDispose]() {
       for (const socket of sockets) socket.destroy();

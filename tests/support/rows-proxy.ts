@@ -1,22 +1,7 @@
 // A proxy in front of a libSQL server that counts the rows that statements read and write there, for which hosted
 // databases send a bill.
 
-export interface Rows {
-  readonly statements: number;
-  readonly read: number;
-  readonly written: number;
-}
-
-export interface RowsProxy extends AsyncDisposable {
-  readonly url: string;
-  /**
-   * Of statements so far that have this text; of all without it. One that is sent again, since its response was late,
-   * counts once.
-   */
-  rows(text?: string): Rows;
-  /** Counts from zero again. */
-  forget(): void;
-}
+export type RowsProxy = ReturnType<typeof startRowsProxy>;
 
 interface Sent {
   readonly sql?: string;
@@ -51,7 +36,7 @@ function countedIn(requests: readonly Request[], responses: readonly Response[])
   });
 }
 
-export function startRowsProxy(target: string): RowsProxy {
+export function startRowsProxy(target: string) {
   let counted: [string, Counted][] = [];
   /** Requests of which no try has its response yet. */
   const open: string[] = [];
@@ -82,6 +67,10 @@ export function startRowsProxy(target: string): RowsProxy {
   });
   return {
     url: server.url.origin,
+    /**
+     * Of statements so far that have this text; of all without it. One that is sent again, since its response was late,
+     * counts once.
+     */
     rows(text = '') {
       const all = counted.filter(([sql]) => sql.includes(text)).map(([, one]) => one);
       return {
@@ -90,6 +79,7 @@ export function startRowsProxy(target: string): RowsProxy {
         written: all.reduce((sum, { rows_written = 0 }) => sum + rows_written, 0),
       };
     },
+    /** Counts from zero again. */
     forget() {
       counted = [];
     },

@@ -14,21 +14,7 @@ export type Runtime = 'bun' | 'deno';
 /** `SERVER_RUNTIME=deno bun test tests/process` runs every test that starts a server against Deno. */
 export const USUAL_RUNTIME: Runtime = process.env.SERVER_RUNTIME === 'deno' ? 'deno' : 'bun';
 
-export interface ServerProcess extends AsyncDisposable {
-  readonly url: string;
-  readonly pid: number;
-  /** The working folder, in which the default ./data lies. */
-  readonly folder: string;
-  /** What it has written to stdout so far. */
-  stdout(): string;
-  stderr(): string;
-  /** SIGTERM, then the exit code. */
-  stop(): Promise<number>;
-  /** SIGKILL, then gone. */
-  kill(): Promise<void>;
-  signal(name: NodeJS.Signals): void;
-  readonly exited: Promise<number>;
-}
+export type ServerProcess = Awaited<ReturnType<typeof startServer>>;
 
 /** The whole lines of its log so far. */
 // biome-ignore lint/suspicious/noExplicitAny: tests read lines of any event
@@ -59,7 +45,7 @@ export interface ServerOptions {
 }
 
 /** Starts the server on a free port and resolves once it listens. Throws with its stderr if it doesn't. */
-export async function startServer(options: ServerOptions = {}): Promise<ServerProcess> {
+export async function startServer(options: ServerOptions = {}) {
   const server = spawnServer(options);
   const url = await Promise.race([
     server.listening,
@@ -67,6 +53,7 @@ export async function startServer(options: ServerOptions = {}): Promise<ServerPr
       throw new Error(`the server ended with ${code}: ${server.stderr()}`);
     }),
   ]);
+  /** SIGKILL, then gone. */
   async function kill(): Promise<void> {
     server.process.kill('SIGKILL');
     await server.exited;
@@ -74,16 +61,19 @@ export async function startServer(options: ServerOptions = {}): Promise<ServerPr
   return {
     url: url + (options.env?.BASE_PATH ?? ''),
     pid: server.process.pid,
+    /** The working folder, in which the default ./data lies. */
     folder: server.folder,
+    /** What it has written to stdout so far. */
     stdout: server.stdout,
     stderr: server.stderr,
     exited: server.exited,
+    /** SIGTERM, then the exit code. */
     async stop() {
       server.process.kill('SIGTERM');
       return server.exited;
     },
     kill,
-    signal: (name) => server.process.kill(name),
+    signal: (name: NodeJS.Signals) => server.process.kill(name),
     [Symbol.asyncDispose]: kill,
   };
 }

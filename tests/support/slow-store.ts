@@ -3,29 +3,15 @@
 
 import { createClient } from '@libsql/client';
 import { startProxy } from './proxy.ts';
-import { storeOn, type TestStore } from './store-mode.ts';
+import { storeOn } from './store-mode.ts';
 import { startPrimary } from './template.ts';
 
-export interface SlowStore extends AsyncDisposable {
-  readonly store: TestStore;
-  /** The next read of this key: `made` resolves when the store has responded, which arrives after `release`. */
-  delayReadOf(key: string): { readonly made: Promise<void>; release(): void };
-  /** The same of the next statement with this text. */
-  delayResponseTo(text: string): { readonly made: Promise<void>; release(): void };
-  /** Revokes an owner's keys behind the server's back. */
-  revoke(owner: string): Promise<void>;
-  /** Reactivates them, behind the server's back. */
-  restore(owner: string): Promise<void>;
-  /** Gives an owner's keys to another owner, with these scopes, until a moment, behind the server's back. */
-  handOver(
-    owner: string,
-    to: { readonly owner: string; readonly scope: string; readonly endsAtMs: number },
-  ): Promise<void>;
-}
+export type SlowStore = Awaited<ReturnType<typeof startSlowStore>>;
 
-export async function startSlowStore(): Promise<SlowStore> {
+export async function startSlowStore() {
   const sqld = await startPrimary();
   const proxy = await startProxy(sqld.url);
+  /** Behind the server's back. */
   async function execute(sql: string, args: (string | number)[]): Promise<void> {
     const db = createClient({ url: sqld.url });
     await db.execute({ sql, args });
@@ -33,11 +19,15 @@ export async function startSlowStore(): Promise<SlowStore> {
   }
   return {
     store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }),
-    delayReadOf: (key) => proxy.delayResponseTo(Bun.SHA256.hash(key, 'hex')),
+    /** The next read of this key: `made` resolves when the store has responded, which arrives after `release`. */
+    delayReadOf: (key: string) => proxy.delayResponseTo(Bun.SHA256.hash(key, 'hex')),
+    /** The same of the next statement with this text. */
     delayResponseTo: proxy.delayResponseTo,
-    restore: (owner) => execute('UPDATE api_keys SET active = 1 WHERE user_id = ?', [owner]),
-    revoke: (owner) => execute('UPDATE api_keys SET active = 0 WHERE user_id = ?', [owner]),
-    handOver: (from, { owner, scope, endsAtMs }) =>
+    /** Reactivates an owner's keys. */
+    restore: (owner: string) => execute('UPDATE api_keys SET active = 1 WHERE user_id = ?', [owner]),
+    revoke: (owner: string) => execute('UPDATE api_keys SET active = 0 WHERE user_id = ?', [owner]),
+    /** Gives an owner's keys to another owner, with a scope, until a moment. */
+    handOver: (from: string, { owner, scope, endsAtMs }: { owner: string; scope: string; endsAtMs: number }) =>
       execute('UPDATE api_keys SET user_id = ?, scopes = ?, expires_at_ms = ? WHERE user_id = ?', [
         owner,
         JSON.stringify([scope]),

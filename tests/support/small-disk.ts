@@ -8,22 +8,7 @@ const SIZE_KIB = 2048;
 /** A tmpfs gives out whole pages. */
 const PAGE_BYTES = 4096;
 
-export interface SmallDisk extends Disposable {
-  /** Its path. */
-  readonly folder: string;
-  /** Takes every free byte. */
-  fill(): void;
-  /** Gives them back. */
-  free(): void;
-  /**
-   * From now on whatever is opened here is opened read-only. With files open for writing, the disk itself can't be made
-   * so.
-   */
-  coverReadOnly(): void;
-  /** From now on there is an empty read-only disk here. */
-  coverEmpty(): void;
-  uncover(): void;
-}
+export type SmallDisk = ReturnType<typeof smallDisk>;
 
 const run = (...command: string[]) => Bun.spawnSync(command, { stdout: 'ignore', stderr: 'ignore' }).exitCode === 0;
 
@@ -38,7 +23,7 @@ export function canMount(): boolean {
 }
 
 /** `sizeKib`: for those who write more before it is filled. */
-export function smallDisk(sizeKib = SIZE_KIB): SmallDisk {
+export function smallDisk(sizeKib = SIZE_KIB) {
   const folder = temporaryFolder();
   const filler = join(folder, 'filler');
   let covers = 0;
@@ -49,7 +34,9 @@ export function smallDisk(sizeKib = SIZE_KIB): SmallDisk {
   }
 
   return {
+    /** Its path. */
     folder,
+    /** Takes every free byte. */
     fill() {
       const file = openSync(filler, 'w');
       try {
@@ -60,12 +47,18 @@ export function smallDisk(sizeKib = SIZE_KIB): SmallDisk {
         closeSync(file);
       }
     },
+    /** Gives them back. */
     free: () => rmSync(filler),
+    /**
+     * From now on whatever is opened here is opened read-only. With files open for writing, the disk itself can't be made
+     * so.
+     */
     coverReadOnly() {
       must('mount', '--bind', folder, folder);
       covers += 1;
       must('mount', '-o', 'remount,bind,ro', folder);
     },
+    /** From now on there is an empty read-only disk here. */
     coverEmpty() {
       must('mount', '-t', 'tmpfs', '-o', 'size=64k,ro', 'tmpfs', folder);
       covers += 1;

@@ -12,28 +12,7 @@ const ADMIN_KEY = 'admin-key-of-a-test';
 /** A port that was found free may be taken by another process before it is used. */
 const START_TRIES = 5;
 
-export interface Sqld extends AsyncDisposable {
-  readonly url: string;
-  /** The environment of a server that uses it: its address and, if tokens are required, a good one. */
-  readonly env: Record<string, string>;
-  readonly pid: number;
-  /** A token of this server's key. `a`: rw or ro; `exp` in seconds since the epoch. */
-  token(claims: { a?: 'rw' | 'ro'; exp?: number }): Promise<string>;
-  /** Stops responding, without closing a connection, until `thaw`. */
-  freeze(): void;
-  thaw(): void;
-  /** SIGKILL, then gone. */
-  kill(): Promise<void>;
-  /** Starts again on the same port and data. */
-  start(): Promise<void>;
-  /** Deletes the data. Only while it is down. */
-  wipe(): void;
-  /** Has every write refused, or (false) no longer. */
-  blockWrites(blocked: boolean): Promise<void>;
-  stop(): Promise<void>;
-  /** SIGTERM, after which its data is whole, then gone. */
-  end(): Promise<void>;
-}
+export type Sqld = Awaited<ReturnType<typeof startOnFreePorts>>;
 
 /** Where a server's data is in its folder. */
 export const dataOf = (folder: string): string => join(folder, 'sqld');
@@ -58,7 +37,7 @@ export async function startSqld(options: SqldOptions = {}): Promise<Sqld> {
   }
 }
 
-async function startOnFreePorts(auth: boolean, folder: string, more: readonly string[]): Promise<Sqld> {
+async function startOnFreePorts(auth: boolean, folder: string, more: readonly string[]) {
   const data = dataOf(folder);
   const keyFile = join(folder, 'jwt.pem');
   const keys = generateKeyPairSync('ed25519');
@@ -75,10 +54,12 @@ async function startOnFreePorts(auth: boolean, folder: string, more: readonly st
   process.on('exit', () => child.kill('SIGKILL')); // a test that ran out of time doesn't stop what it started
   await ready(url, child);
 
-  const token: Sqld['token'] = (claims) =>
+  const token = (claims: { a?: 'rw' | 'ro'; exp?: number }): Promise<string> =>
     new SignJWT({ ...claims }).setProtectedHeader({ alg: 'EdDSA' }).sign(keys.privateKey);
-  const env = { DATABASE_URL: url, ...(auth && { DATABASE_AUTH_TOKEN: await token({ a: 'rw' }) }) };
+  const env: Record<string, string> = { DATABASE_URL: url };
+  if (auth) env.DATABASE_AUTH_TOKEN = await token({ a: 'rw' });
 
+  /** SIGKILL, then gone. */
   async function kill(): Promise<void> {
     child.kill('SIGKILL');
     await child.exited;
@@ -86,23 +67,29 @@ async function startOnFreePorts(auth: boolean, folder: string, more: readonly st
 
   return {
     url,
+    /** The environment of a server that uses it: its address and, if tokens are required, a good one. */
     env,
     get pid() {
       return child.pid;
     },
+    /** A token of this server's key. `a`: rw or ro; `exp` in seconds since the epoch. */
     token,
+    /** Stops responding, without closing a connection, until `thaw`. */
     freeze() {
       child.kill('SIGSTOP');
       while (!isStopped(child.pid)) Bun.sleepSync(1);
     },
     thaw: () => child.kill('SIGCONT'),
     kill,
+    /** Starts again on the same port and data. */
     async start() {
       child = spawn();
       await ready(url, child);
     },
+    /** Deletes the data. Only while it is down. */
     wipe: () => rmSync(data, { recursive: true, force: true }),
-    async blockWrites(blocked) {
+    /** Has every write refused, or (false) no longer. */
+    async blockWrites(blocked: boolean) {
       const response = await postJson(
         `http://127.0.0.1:${adminPort}/v1/namespaces/default/config`,
         { block_reads: false, block_writes: blocked, block_reason: 'a test' },
@@ -111,6 +98,7 @@ async function startOnFreePorts(auth: boolean, folder: string, more: readonly st
       if (!response.ok) throw new Error(`sqld's admin interface responded ${response.status}`);
     },
     stop: kill,
+    /** SIGTERM, after which its data is whole, then gone. */
     async end() {
       child.kill('SIGTERM');
       await child.exited;

@@ -4,26 +4,10 @@ import { postJson } from './client.ts';
 import { openHttpSocket } from './http-socket.ts';
 import { request } from './mcp.ts';
 
-export interface SseSocket {
-  /** Where to post. */
-  readonly postUrl: string;
-  /** Everything received. */
-  text(): string;
-  /** Resolves once `what` was received. */
-  contains(what: string): Promise<void>;
-  /** Resolves when the server has ended the stream. */
-  ended(): Promise<void>;
-  /** Stops reading. */
-  pause(): void;
-  resume(): void;
-  /** Closes the connection in order. */
-  close(): void;
-  /** Drops it without a word. */
-  drop(): void;
-}
+export type SseSocket = Awaited<ReturnType<typeof openSseSocket>>;
 
 /** Opens GET /sse and returns when the endpoint is known. */
-export async function openSseSocket(url: string, headers: Readonly<Record<string, string>> = {}): Promise<SseSocket> {
+export async function openSseSocket(url: string, headers: Readonly<Record<string, string>> = {}) {
   const { host, pathname } = new URL(`${url}/sse`);
   const { socket, received, readUntil } = await openHttpSocket(url);
   const contains = async (what: string) => {
@@ -34,13 +18,20 @@ export async function openSseSocket(url: string, headers: Readonly<Record<string
   await contains('sessionId=');
   const path = /data: (\S+)/.exec(received())?.[1];
   return {
+    /** Where to post. */
     postUrl: new URL(path ?? '', url).href,
+    /** Everything received. */
     text: received,
+    /** Resolves once `what` was received. */
     contains,
+    /** Resolves when the server has ended the stream. */
     ended: () => contains('\r\n0\r\n\r\n'),
+    /** Stops reading. */
     pause: () => socket.pause(),
     resume: () => socket.resume(),
+    /** Closes the connection in order. */
     close: () => socket.end(),
+    /** Drops it without a word. */
     drop: () => socket.resetAndDestroy(),
   };
 }

@@ -15,7 +15,7 @@ import {
 } from '../../src/start/package/testing/test-app.ts';
 import type { TestClock } from './clock.ts';
 import { temporaryFolder } from './folder.ts';
-import { keysCommand } from './keys-command.ts';
+import { jsonLines, keysCommand } from './keys-command.ts';
 import { defaultStoreMode, type StoreMode, startStore, type TestStore } from './store-mode.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
@@ -141,31 +141,9 @@ async function callsIn(url: string, operations: readonly string[]): Promise<numb
     .reduce((sum, [, , count]) => sum + Number(count), 0);
 }
 
-/** An event as `keys events --json` prints it. */
-export interface ShownEvent {
-  readonly seq: number;
-  readonly at: string;
-  readonly keyId: string | null;
-  readonly owner: string | null;
-  readonly kind: string;
-  readonly how: string;
-  readonly actor: string | null;
-  readonly requestId: string | null;
-  readonly address: string | null;
-  readonly fingerprint: string | null;
-  readonly secret?: string;
-  readonly backupSeq?: number;
-  readonly fields?: readonly string[];
-}
-
-/** The events of an app's keys so far, oldest first; `options` of `keys events`. */
-export async function eventsIn(app: Pick<TestApp, 'keys'>, ...options: string[]): Promise<ShownEvent[]> {
-  const lines = await app.keys('events', '--json', ...options);
-  return lines
-    .split('\n')
-    .filter(Boolean)
-    .map((line) => JSON.parse(line));
-}
+/** The events of an app's keys so far, oldest first, as `keys events --json` prints them; `options` of that. */
+export const eventsIn = async (app: Pick<TestApp, 'keys'>, ...options: string[]): Promise<Json[]> =>
+  jsonLines({ stdout: await app.keys('events', '--json', ...options) });
 
 /** Makes a key for `userId`, also in an app that does not offer the server's own tools. */
 export async function insertKey(

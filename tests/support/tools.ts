@@ -7,7 +7,6 @@ import {
   defineTool,
   type Guard,
   ok,
-  type Tool,
   type ToolContent,
   type ToolFacts,
 } from '../../src/start/package/index.ts';
@@ -52,25 +51,12 @@ export default () =>
 /** Content that JSON has no form for; what a tool's author may return by mistake. */
 export const NOT_JSON: ToolContent = { content: [{ type: 'text', text: 'x', _meta: { count: 1n } }] };
 
-export interface Steered {
-  readonly tool: Tool;
-  /** Resolves once the tool runs. */
-  readonly running: Promise<void>;
-  report(progress: number, total?: number, message?: string): void;
-  /** Has it return `done`. */
-  finish(): void;
-  /** Resolves with the reason when the tool's signal aborts. */
-  readonly aborted: Promise<unknown>;
-  /** True once its signal aborted. */
-  isAborted(): boolean;
-}
-
 /** A tool for one call. */
-export function steeredTool({ name = 'steered', timeoutMs }: { name?: string; timeoutMs?: number } = {}): Steered {
+export function steeredTool({ name = 'steered', timeoutMs }: { name?: string; timeoutMs?: number } = {}) {
   const running = Promise.withResolvers<void>();
   const finished = Promise.withResolvers<void>();
   const aborted = Promise.withResolvers<unknown>();
-  let report: Steered['report'] = () => {};
+  let report: (progress: number, total?: number, message?: string) => void = () => {};
   let isAborted = false;
   const tool = defineTool(anyone, {
     ...facts(name),
@@ -89,10 +75,14 @@ export function steeredTool({ name = 'steered', timeoutMs }: { name?: string; ti
   });
   return {
     tool,
+    /** Resolves once the tool runs. */
     running: running.promise,
-    report: (...progress) => report(...progress),
-    finish: finished.resolve,
+    report: (...progress: Parameters<typeof report>) => report(...progress),
+    /** Has it return `done`. */
+    finish: () => finished.resolve(),
+    /** Resolves with the reason when the tool's signal aborts. */
     aborted: aborted.promise,
+    /** True once its signal aborted. */
     isAborted: () => isAborted,
   };
 }

@@ -3,6 +3,7 @@
 
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import { linesOf } from '../runner/reader.ts';
 import { decided } from './checked-service.ts';
 import { ROOT } from './documents.ts';
 import { temporaryFolder } from './folder.ts';
@@ -32,17 +33,7 @@ export type Asked =
   | { readonly keys: readonly string[]; readonly times: number }
   | { readonly close: true };
 
-export interface VerifierProcess {
-  readonly pid: number;
-  /** Several may be under way. */
-  ask(asked: Asked): Promise<Json>;
-  /** Asks until the answer isn't 503. */
-  decided(asked: Asked): Promise<Json>;
-  /** Has no more questions. Resolves with the exit code when it has ended by itself. */
-  end(): Promise<number>;
-  signal(name: NodeJS.Signals): void;
-  kill(): Promise<void>;
-}
+export type VerifierProcess = Awaited<ReturnType<typeof startVerifier>>;
 
 const PYTHON = `
 import asyncio, json, sys, threading, time, types
@@ -122,7 +113,7 @@ export async function startVerifier(
   url: string,
   { id, key }: Service,
   env: Readonly<Record<string, string>> = {},
-): Promise<VerifierProcess> {
+) {
   const child = Bun.spawn([...(await commandOf(program, program === 'python3' ? PYTHON : SCRIPT)), url, id, key], {
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...env },
     stdin: 'pipe',
@@ -136,7 +127,8 @@ export async function startVerifier(
       answers[number]?.(answer);
     }
   }
-  function ask(asked: Asked) {
+  /** Several may be under way. */
+  function ask(asked: Asked): Promise<Json> {
     child.stdin.write(`${JSON.stringify([answers.length, asked])}\n`);
     child.stdin.flush();
     return new Promise((resolve) => answers.push(resolve));
@@ -144,27 +136,17 @@ export async function startVerifier(
   return {
     pid: child.pid,
     ask,
-    decided: (asked) => decided(() => ask(asked) as Promise<Json>),
+    /** Asks until the answer isn't 503. */
+    decided: (asked: Asked): Promise<Json> => decided(() => ask(asked)),
+    /** Has no more questions. Resolves with the exit code when it has ended by itself. */
     async end() {
       child.stdin.end();
       return child.exited;
     },
-    signal: (name) => child.kill(name),
+    signal: (name: NodeJS.Signals) => child.kill(name),
     async kill() {
       child.kill('SIGKILL');
       await child.exited;
     },
   };
-}
-
-async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
-  const decoder = new TextDecoder();
-  let text = '';
-  for await (const chunk of stream) {
-    text += decoder.decode(chunk, { stream: true });
-    for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n')) {
-      yield text.slice(0, end);
-      text = text.slice(end + 1);
-    }
-  }
 }

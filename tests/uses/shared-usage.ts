@@ -11,7 +11,7 @@ import { type Clock, createLog, systemRandom } from '../../src/start/package/ind
 import type { DatabaseConfig } from '../../src/store/database.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import type { Holder } from '../../src/uses/holder.ts';
-import { createUsage, type Usage } from '../../src/uses/usage.ts';
+import { createUsage } from '../../src/uses/usage.ts';
 import { OPTIONS } from '../support/backups.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
 import { record } from '../support/embedded.ts';
@@ -61,32 +61,13 @@ export interface Way {
   readonly againMs?: number | undefined;
 }
 
-export interface CountingProcess {
-  readonly usage: Usage;
-  /** Counts a call of the key with this id, by its record as it was last read. */
-  admit(id: string, units?: number): ReturnType<Usage['admit']>;
-  note(id: string): void;
-  readonly clock: Clock;
-  /** Reads the record once more, with its counts. */
-  read(): Promise<void>;
-  /** It ends without a word. */
-  kill(): void;
-}
-
-export interface Processes {
-  /** One that has read the record, with its counts. */
-  start(skewMs?: number): Promise<CountingProcess>;
-  /** Moves the clock, and waits until the database has done what it was asked meanwhile. */
-  pass(ms: number): Promise<void>;
-  /** From now on; the way of each statement. */
-  setWay(wayOf: () => Way): void;
-}
+export type CountingProcess = Awaited<ReturnType<ReturnType<typeof processesOn>['start']>>;
 
 export function processesOn(
   store: KeyStore,
   clock: TestClock,
   ...records: readonly Pick<ApiKeyRecord, 'id' | 'keyHash'>[]
-): Processes {
+) {
   let wayOf: () => Way = () => ({ delayMs: 0 });
   let underWay = 0;
   const log = createLog({ level: 'error', clock, write: async (text) => void process.stderr.write(text) });
@@ -113,6 +94,7 @@ export function processesOn(
   }
 
   return {
+    /** One that has read the record, with its counts. */
     async start(skewMs = 0) {
       let isAlive = true;
       const own = countingSleep({ ...clock, nowMs: () => clock.nowMs() + skewMs });
@@ -152,22 +134,27 @@ export function processesOn(
       await readFrom(store);
       return {
         usage,
-        admit: (id, units) => usage.admit(holderOf(id), units),
-        note: (id) => usage.note(holderOf(id), own.nowMs()),
-        clock: own,
+        /** Counts a call of the key with this id, by its record as it was last read. */
+        admit: (id: string, units?: number) => usage.admit(holderOf(id), units),
+        note: (id: string) => usage.note(holderOf(id), own.nowMs()),
+        clock: own as Clock,
+        /** Reads the record once more, with its counts. */
         read: () => readFrom(reached),
+        /** It ends without a word. */
         kill() {
           isAlive = false;
         },
       };
     },
-    async pass(ms) {
+    /** Moves the clock, and waits until the database has done what it was asked meanwhile. */
+    async pass(ms: number) {
       clock.advance(ms);
       do await nextTurn();
       while (underWay > 0);
       await nextTurn();
     },
-    setWay(next) {
+    /** From now on; the way of each statement. */
+    setWay(next: () => Way) {
       wayOf = next;
     },
   };

@@ -15,12 +15,6 @@ SELECT value ->> 0, value ->> 1, 'bench key', value ->> 2, ?3, 1, ?2 + key FROM 
 
 const INSERTED_AT_ONCE = 100_000;
 
-export interface BenchDatabase {
-  readonly path: string;
-  /** Plain keys that work. */
-  readonly keys: readonly string[];
-}
-
 const userName = (index: number) => `user-${index}`;
 
 /** A key as the server makes them, and what the database holds of it. */
@@ -39,8 +33,8 @@ export async function addKeys(url: string, count: number): Promise<string[]> {
   return made.map(({ key }) => key);
 }
 
-/** A database with so many keys, which have these scopes. */
-export async function buildDatabase(count: number, scopes = '["read"]'): Promise<BenchDatabase> {
+/** A database with so many keys, which have these scopes; and the keys, plain. */
+export async function buildDatabase(count: number, scopes = '["read"]') {
   const path = join(temporaryFolder(), 'keys.db');
   const opened = await openEmbedded(path); // makes the schema
   await opened.close();
@@ -48,7 +42,7 @@ export async function buildDatabase(count: number, scopes = '["read"]'): Promise
 }
 
 /** The same with a database that is there, of any version. */
-export async function fillDatabase(path: string, count: number, scopes = '["read"]'): Promise<BenchDatabase> {
+export async function fillDatabase(path: string, count: number, scopes = '["read"]') {
   const made = Array.from({ length: count }, newKey);
   const records = made.map(({ id, hash }, index) => [id, userName(Math.floor(index / KEYS_PER_USER)), hash]);
   const client = openDatabase(`file:${path}`);

@@ -4,24 +4,10 @@ import { closeSync, existsSync, openSync, readFileSync, truncateSync } from 'nod
 import { join } from 'node:path';
 import { temporaryFolder } from '../../support/folder.ts';
 
-export interface Process extends AsyncDisposable {
-  /** For messages. */
-  readonly name: string;
-  readonly url: string;
-  readonly pid: number;
-  /** Resident memory now. */
-  residentMb(): number;
-  /** Processor time so far, of all its threads. NaN on systems without /proc. */
-  cpuUs(): number;
-  /** What it has written on stderr so far. */
-  errorText(): string;
-  /** Empties its log, which at full speed grows by a gigabyte a minute. */
-  emptyLog(): void;
-  /** SIGTERM; resolves with what it logged. */
-  stop(): Promise<string>;
-}
+export type Process = Awaited<ReturnType<typeof startProcess>>;
 
-export interface ProcessOptions {
+interface ProcessOptions {
+  /** For messages. */
   readonly name: string;
   /** What runs: Bun with a script, or a program. */
   readonly command: readonly string[];
@@ -29,7 +15,7 @@ export interface ProcessOptions {
 }
 
 /** Starts a server, with its stdout in a file, and resolves once it listens. Throws with its stderr if it doesn't. */
-export async function startProcess({ name, command, env = {} }: ProcessOptions): Promise<Process> {
+export async function startProcess({ name, command, env = {} }: ProcessOptions) {
   const folder = temporaryFolder();
   const logFile = join(folder, 'log');
   const log = openSync(logFile, 'a'); // appending, so that it can be emptied under way
@@ -49,6 +35,7 @@ export async function startProcess({ name, command, env = {} }: ProcessOptions):
     errorText += text;
   });
 
+  /** SIGTERM; resolves with what it logged. */
   async function stop(): Promise<string> {
     child.kill('SIGTERM');
     await child.exited;
@@ -59,9 +46,13 @@ export async function startProcess({ name, command, env = {} }: ProcessOptions):
     name,
     url,
     pid: child.pid,
+    /** Resident memory now. */
     residentMb: () => residentMb(child.pid),
+    /** Processor time so far, of all its threads. NaN on systems without /proc. */
     cpuUs: () => cpuUs(child.pid),
+    /** What it has written on stderr so far. */
     errorText: () => errorText,
+    /** Empties its log, which at full speed grows by a gigabyte a minute. */
     emptyLog: () => truncateSync(logFile),
     stop,
     async [Symbol.asyncDispose]() {

@@ -9,19 +9,12 @@ export const CONNECTIONS = 32;
 const THREADS = 1;
 const SCRIPT = join(import.meta.dir, 'load.lua');
 
-export interface Run {
-  readonly requests: number;
-  readonly perSecond: number;
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-  /** Responses whose status is no success. */
-  readonly refused: number;
-}
+export type Run = Awaited<ReturnType<typeof drive>>;
 
 export const isWrkThere = (): boolean => Bun.which('wrk') !== null;
 
 /** Sends `load` for a number of whole seconds. Throws when connections failed, or no response came. */
-export async function drive(server: Process, load: Load, seconds: number): Promise<Run> {
+export async function drive(server: Process, load: Load, seconds: number) {
   const options = [`-t${THREADS}`, `-c${CONNECTIONS}`, `-d${seconds}s`, '-s', SCRIPT, server.url + load.path];
   const wrk = Bun.spawn(['wrk', ...options, '--', ...loadArguments(load)], { stdout: 'pipe', stderr: 'pipe' });
   const [output, errors] = await Promise.all([textOf(wrk.stdout), textOf(wrk.stderr), wrk.exited]);
@@ -34,6 +27,7 @@ export async function drive(server: Process, load: Load, seconds: number): Promi
     perSecond: (requests / durationUs) * 1e6,
     p50Ms: (p50Us ?? 0) / 1000,
     p99Ms: (p99Us ?? 0) / 1000,
+    /** Responses whose status is no success. */
     refused: refused ?? 0,
   };
 }

@@ -65,16 +65,10 @@ const NO_RESPONSE = { status: 0, headers: new Map(), head: [] };
 /** Id of the message that is posted last. */
 const LAST = 'the last of all';
 
-interface Side {
-  readonly inputs: readonly Input[];
-  put(index: number): Promise<Outcome>;
-  /** All events of the open stream, sorted: a message may overtake another that takes longer. */
-  events(): Promise<string>;
-  close(): void;
-}
+type Side = Awaited<ReturnType<typeof sideOf>>;
 
 /** A server with new keys in it, and the inputs of a seed with these keys in them. */
-async function sideOf(target: Target, { seed, requests, sameRuntime }: Plan): Promise<Side> {
+async function sideOf(target: Target, { seed, requests, sameRuntime }: Plan) {
   const planted = await plantSecrets(target);
   const streams = await openStreams(target, planted.tokens.slice(0, 1));
   const wire = createWire(target);
@@ -84,7 +78,8 @@ async function sideOf(target: Target, { seed, requests, sameRuntime }: Plan): Pr
   );
   return {
     inputs: sampled,
-    put: (index) => wire.put(sampled[index] as Input),
+    put: (index: number) => wire.put(sampled[index] as Input),
+    /** All events of the open stream, sorted: a message may overtake another that takes longer. */
     async events() {
       const headers = { authorization: `Bearer ${planted.tokens[0]}`, 'content-type': 'application/json' };
       const body = JSON.stringify({ jsonrpc: '2.0', id: LAST, method: 'ping' });

@@ -3,38 +3,9 @@
 
 import { userToken } from '../../support/client.ts';
 import type { Target } from './settings.ts';
-import { type PlantedClient, plantClient } from './signing-in.ts';
+import { plantClient } from './signing-in.ts';
 
-export interface PlantedSecrets {
-  /** User tokens, good for the whole run. */
-  readonly tokens: readonly string[];
-  readonly keys: readonly string[];
-  /** Refused ones: revoked, expired, never issued, signed by somebody else, for a database. */
-  readonly badKeys: readonly string[];
-  readonly badTokens: readonly string[];
-  /** The claims of a good token beside `sub` and `exp`. */
-  readonly claims: Target['claims'];
-  /** A good key of a service: it may ask for others, and make children. */
-  readonly service: string;
-  /** Ids of keys that exist; those of good keys first, the service's after them. */
-  readonly keyIds: readonly string[];
-  /** Ids of keys that may end. */
-  readonly doomedIds: readonly string[];
-  /** Where the second page of their owner's list begins. */
-  readonly cursor: string;
-  /** Of a key that its owner may rotate. */
-  readonly rotatedId: string;
-  /** Sent to /revoke, and nowhere else: one in force, the next of a rotation, and the previous one of another. */
-  readonly leaked: readonly string[];
-  /** The other secrets of those two rotations, which stay good. */
-  readonly spared: readonly string[];
-  /** Registered for keys to be handed to; null where none are. */
-  readonly client: PlantedClient | null;
-  /** Sent in all places, and must never come back. */
-  readonly secrets: readonly string[];
-  /** Never sent, and must never come out either. */
-  readonly kept: readonly string[];
-}
+export type PlantedSecrets = Awaited<ReturnType<typeof plantSecrets>>;
 
 export const USERS = 40;
 
@@ -78,7 +49,7 @@ export async function useKey(target: Target, key: string): Promise<number> {
   return response.status;
 }
 
-export async function plantSecrets(target: Target): Promise<PlantedSecrets> {
+export async function plantSecrets(target: Target) {
   const tokens = await Promise.all(Array.from({ length: USERS }, (_, user) => target.userToken(`user-${user}`)));
   const create = async (user: number, input: object): Promise<{ id: string; key: string }> =>
     callAs(target, tokens[user] ?? '', 'create_api_key', { name: 'planted', scopes: ['read'], ...input });
@@ -105,20 +76,33 @@ export async function plantSecrets(target: Target): Promise<PlantedSecrets> {
   const databaseToken = await userToken('database', 'the secret of a database, also 32 bytes long');
   const hashes = keys.map((key) => Bun.SHA256.hash(key, 'hex'));
   return {
+    /** User tokens, good for the whole run. */
     tokens,
     keys,
+    /** Refused ones: revoked, expired, never issued, signed by somebody else, for a database. */
     badKeys,
     badTokens: [stranger, databaseToken],
+    /** The claims of a good token beside `sub` and `exp`. */
     claims: target.claims,
+    /** A good key of a service: it may ask for others, and make children. */
     service: service.key,
+    /** Of keys that may end. */
     doomedIds: doomed.map(({ id }) => id),
-    cursor: page.nextCursor,
+    /** Where the second page of their owner's list begins. */
+    cursor: page.nextCursor as string,
+    /** Of keys that exist; those of good keys first, the service's after them. */
     keyIds: [...good, service, revoked, expired, rotated, leak, inForce, previous].map(({ id }) => id),
+    /** Of a key that its owner may rotate. */
     rotatedId: rotated.id,
+    /** Sent to /revoke, and nowhere else: one in force, the next of a rotation, and the previous one of another. */
     leaked: [leak.key, next, previous.key],
+    /** The other secrets of those two rotations, which stay good. */
     spared: [inForce.key, replacement],
+    /** Registered for keys to be handed to; null where none are. */
     client: await plantClient(target, keys[0] ?? ''),
+    /** Sent in all places, and must never come back. */
     secrets: [...keys, service.key, ...badKeys, ...tokens.slice(0, 2), stranger, databaseToken, ...hashes],
+    /** Never sent, and must never come out either. */
     kept: target.kept,
   };
 }

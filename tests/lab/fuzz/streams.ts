@@ -3,18 +3,12 @@
 import { request } from '../../support/mcp.ts';
 import type { Target } from './settings.ts';
 
-export interface Streams {
-  /** Where to post to each. */
-  readonly paths: readonly string[];
-  /** What came on all of them since the last call. */
-  received(): string;
-  close(): void;
-}
-
-export async function openStreams(target: Target, tokens: readonly string[]): Promise<Streams> {
+export async function openStreams(target: Target, tokens: readonly string[]) {
   const opened = await Promise.all(tokens.map((token) => openStream(target, token)));
   return {
+    /** Where to post to each. */
     paths: opened.map(({ path }) => path),
+    /** What came on all of them since the last call. */
     received: () => opened.map((stream) => stream.take()).join('\n'),
     close() {
       for (const stream of opened) stream.close();

@@ -28,18 +28,11 @@ export interface Verdict {
   readonly faults: readonly string[];
 }
 
-export interface Chaos {
-  /** Uses of keys so far that got a response, whatever it was. */
-  used(): number;
-  /** Ends the callers, and looks at what is in the store. Everything must be up again. */
-  end(): Promise<Verdict>;
-}
-
 /** At this many the oldest is deleted. Fewer than a user may hold, so that creations of unknown outcome have room. */
 const KEYS_A_CALLER = 100;
 const NEVER = Number.POSITIVE_INFINITY;
 
-export function startChaos({ servers }: Cluster, callers: number, lagMaxMs: number): Chaos {
+export function startChaos({ servers }: Cluster, callers: number, lagMaxMs: number) {
   let ending = false;
   const faults: string[] = [];
   const counts: Counts = { created: 0, used: 0, revoked: 0, deleted: 0, unavailable: 0, limited: 0 };
@@ -127,8 +120,10 @@ export function startChaos({ servers }: Cluster, callers: number, lagMaxMs: numb
   const users = Array.from({ length: callers }, (_, index) => `user-${index}`);
   const running = users.map((user) => caller(user));
   return {
+    /** Uses of keys so far that got a response, whatever it was. */
     used: () => counts.used,
-    async end() {
+    /** Ends the callers, and looks at what is in the store. Everything must be up again. */
+    async end(): Promise<Verdict> {
       ending = true;
       const known = await Promise.all(running);
       await Promise.all(users.map((user, index) => check(user, known[index] ?? [])));

@@ -12,15 +12,11 @@ import { ourEnv } from '../bench/ours.ts';
 
 const CALLERS = 32;
 
-export interface FlushRun {
-  readonly keys: number;
-  readonly flushes: number;
-  /** On so many days, today and before, each key was used. */
-  readonly days?: number;
-}
-
-/** The longest pause of a real server's event loop in each of so many flushes, while all keys are used in a random order. */
-export async function flushPauses({ keys: count, flushes, days = 0 }: FlushRun): Promise<number[]> {
+/**
+ * The longest pause of a real server's event loop in each of so many flushes, while all keys are used in a random order.
+ * Each was used on so many days, of which today is the last.
+ */
+export async function flushPauses(count: number, flushes: number, days = 0): Promise<number[]> {
   const { path, keys } = await buildDatabase(count);
   const reader = openDatabase(`file:${path}`);
   if (days > 0) {

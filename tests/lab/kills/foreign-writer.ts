@@ -14,22 +14,14 @@ const HOLD_MS_MAX = 150;
 const LONG_HOLD_MS = 6000;
 const LONG_EVERY = 12;
 
-export interface ForeignRun {
-  /** How often the file was held. */
-  readonly held: number;
-  readonly acknowledged: number;
-  /** 503. */
-  readonly refused: number;
-  /** Acknowledged and not there, refused and there, other statuses, integrity. */
-  readonly faults: readonly string[];
-}
-
-export async function beside({ holds }: { holds: number }): Promise<ForeignRun> {
+export async function beside({ holds }: { holds: number }) {
   const url = `file:${join(diskFolder(), 'keys.db')}`;
   const env = { JWT_SECRET: TEST_SECRET, DATABASE_URL: url, LOG_LEVEL: 'error', RATE_LIMIT_REQUESTS: '0' };
   await using server = await startServer({ env });
   const acknowledged = new Set<string>();
+  /** Those that got 503. */
   const refused = new Set<string>();
+  /** Acknowledged and not there, refused and there, other statuses, integrity. */
   const faults: string[] = [];
   let ending = false;
 

@@ -1,7 +1,7 @@
 // Keys that are used all the time on every server of a cluster while one of them ends their secrets.
 
 import { userHeaders } from '../../support/client.ts';
-import { type Cluster, callServer, served, useKey } from '../../support/cluster.ts';
+import { callServer, served, useKey } from '../../support/cluster.ts';
 import type { StoreMode } from '../../support/store-mode.ts';
 import { type Used, usedWhile } from './used-while.ts';
 
@@ -36,7 +36,7 @@ interface MadeKey {
  * round in another way; in every other round that secret is the previous one, or the next, of a rotation.
  */
 export async function revocationRound(
-  { servers }: Pick<Cluster, 'servers'>,
+  { servers }: { readonly servers: readonly { readonly url: string }[] },
   round: number,
   user: string,
 ): Promise<Used> {

@@ -5,12 +5,6 @@ import { openSocket, postText } from '../../support/http-socket.ts';
 /** Calls in one MCP batch, which may have no more. */
 const BATCH_CALLS = 100;
 
-export interface Attack {
-  /** Responses so far; each call of a batch has one. */
-  readonly answered: number;
-  end(): void;
-}
-
 interface AttackOptions {
   readonly connections: number;
   /** Calls: shared by everything that runs here, the attacker too, so what it reaches depends on the machine. */
@@ -31,7 +25,7 @@ export async function attack(
   url: string,
   { connections, perSMax }: AttackOptions,
   { next, calls = 1, last = '}' }: Sent,
-): Promise<Attack> {
+) {
   const startedMs = performance.now();
   const end = last.charCodeAt(0);
   let sent = 0;
@@ -53,6 +47,7 @@ export async function attack(
     ask();
   }
   return {
+    /** Responses so far; each call of a batch has one. */
     get answered() {
       return answered;
     },
@@ -66,7 +61,7 @@ export async function attack(
 export function guess(
   url: string,
   options: AttackOptions & { readonly inBatches: boolean; headersOf?(count: number): Record<string, string> },
-): Promise<Attack> {
+) {
   const { inBatches, headersOf } = options;
   const keyOf = (count: number) => `sk_test_${count.toString(16).padStart(64, '0')}`;
   const single = (count: number) =>

@@ -18,19 +18,14 @@ const HOT_CLIENTS = 16;
 export const FETCH_POOL = 256;
 const FILES_CLOSED_WITHIN_MS = 10_000;
 
-export interface IdleReport {
-  /** Of the hot path, beside the open connections. */
-  readonly latencies: Latencies;
-  readonly residentMb: number;
-  /** Files the server had open before, with all connections, and after they were closed. */
-  readonly openFiles: readonly [before: number, during: number, after: number];
-}
-
 /** Files one process may have open here. */
 export const openFilesMax = () => Number(Bun.spawnSync(['sh', '-c', 'ulimit -n']).stdout.toString());
 
-/** Throws when any connection, stream or call doesn't get what it should. */
-export async function idleLoad(options: { connections: number; streams: number; busyMs: number }): Promise<IdleReport> {
+/**
+ * Latencies of the hot path beside the open connections, and files that the server had open before, with all of them, and
+ * after they were closed. Throws when any connection, stream or call doesn't get what it should.
+ */
+export async function idleLoad(options: { connections: number; streams: number; busyMs: number }) {
   await using server = await startOurs(join(temporaryFolder(), 'keys.db'), BEHIND_PROXY);
   const { url } = server;
   const before = openFiles(server.pid).length;
@@ -60,7 +55,7 @@ export async function idleLoad(options: { connections: number; streams: number; 
   const closedMs = performance.now();
   while (openFiles(server.pid).length > before + FETCH_POOL && performance.now() - closedMs < FILES_CLOSED_WITHIN_MS)
     await Bun.sleep(50);
-  return { latencies, residentMb, openFiles: [before, during, openFiles(server.pid).length] };
+  return { latencies, residentMb, openFiles: [before, during, openFiles(server.pid).length] as const };
 }
 
 async function sayHello(url: string): Promise<HttpSocket> {

@@ -11,7 +11,7 @@ function check(what: string, report: StreamsReport): void {
 }
 
 test.each(STREAM_USES)('Deno: 500 streams %s', async (use) => {
-  check(`Deno, ${use}`, await unreadStreams(use, { streams: 500, runtime: 'deno' }));
+  check(`Deno, ${use}`, await unreadStreams(use, 500, 'deno'));
 });
 
 for (const runtime of ['bun', 'deno'] as const) {

@@ -21,11 +21,6 @@ export interface StreamsReport {
   readonly calls: number;
 }
 
-export interface StreamsOptions {
-  readonly streams: number;
-  readonly runtime: Runtime;
-}
-
 const WATCHED_MS = 2000;
 const LOOK_EVERY_MS = 50;
 const AT_A_TIME = 16;
@@ -162,7 +157,7 @@ const startOn = (folder: string, runtime: Runtime, env: Readonly<Record<string, 
   });
 
 /** Many streams, each with several hundred KB for a client that reads none of it. */
-export async function unreadStreams(use: string, { streams, runtime }: StreamsOptions): Promise<StreamsReport> {
+export async function unreadStreams(use: string, streams: number, runtime: Runtime): Promise<StreamsReport> {
   const toolsDir = diskFolder(); // Deno opens nothing below /dev/shm
   writeFileSync(join(toolsDir, 'large.ts'), LARGE_TOOL);
   const owners = Array.from({ length: Math.ceil(streams / STREAMS_EACH) }, (_, number) => `owner ${number}`);

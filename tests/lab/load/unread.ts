@@ -8,15 +8,6 @@ import { TEST_SECRET } from '../../support/test-app.ts';
 import { honestCaller } from './honest.ts';
 import { databaseIn, folderWithKeys, USER } from './unread-streams.ts';
 
-export interface UnreadReport {
-  /** HTTP statuses that the clients got. */
-  readonly statuses: readonly string[];
-  /** The most that was resident at any time, with all of them connected and none of them reading. */
-  readonly residentMb: number;
-  /** Of a key's calls beside them. */
-  readonly medianMs: number;
-}
-
 interface Unread {
   /** Where the server's data is; an empty folder unless given. */
   readonly folder?: () => Promise<string>;
@@ -65,8 +56,11 @@ function pageBatch(): string {
   );
 }
 
-/** Throws when an honest call beside the clients does not get the right response. */
-export async function unread(what: Unread, clients: number, runtime: Runtime = 'bun'): Promise<UnreadReport> {
+/**
+ * The statuses that the clients got, the most that was resident at any time, with none of them reading, and how long a
+ * key's calls took beside them. Throws when one of these does not get the right response.
+ */
+export async function unread(what: Unread, clients: number, runtime: Runtime = 'bun') {
   const folder = await what.folder?.();
   await using server = await startServer({
     runtime,

@@ -62,7 +62,7 @@ test('one that holds the file again and again, beside 16 who create keys: all th
 const PAUSE_MS_MAX = 25;
 
 test(`while last uses and counts of 100,000 keys are written, of 31 days, no pause exceeds ${PAUSE_MS_MAX} ms`, async () => {
-  const pausesMs = await flushPauses({ keys: 100_000, flushes: 3, days: 31 });
+  const pausesMs = await flushPauses(100_000, 3, 31);
   console.log('longest pauses in three flushes of 100,000 last uses and counts, ms:', pausesMs);
   expect(median(pausesMs)).toBeLessThanOrEqual(PAUSE_MS_MAX);
 });

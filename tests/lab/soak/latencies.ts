@@ -5,24 +5,20 @@ const GROWTH = 1.02;
 /** Up to 1,000 s. */
 const BUCKETS = 900;
 
-export interface Latencies {
-  add(ms: number): void;
-  /** The latency below which `part` of all stay, to 2 %; 0 when there are none. */
-  quantileMs(part: number): number;
-  readonly count: number;
-}
+export type Latencies = ReturnType<typeof createLatencies>;
 
-export function createLatencies(): Latencies {
+export function createLatencies() {
   const buckets = new Uint32Array(BUCKETS);
   let count = 0;
   return {
-    add(ms) {
+    add(ms: number) {
       const bucket = Math.ceil(Math.log(Math.max(ms, SMALLEST_MS) / SMALLEST_MS) / Math.log(GROWTH));
       const index = Math.min(bucket, BUCKETS - 1);
       buckets[index] = (buckets[index] ?? 0) + 1;
       count += 1;
     },
-    quantileMs(part) {
+    /** The latency below which `part` of all stay, to 2 %; 0 when there are none. */
+    quantileMs(part: number) {
       let left = Math.ceil(count * part);
       for (const [index, inBucket] of buckets.entries()) {
         left -= inBucket;

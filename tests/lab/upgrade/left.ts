@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { diskFolder } from '../../support/folder.ts';
 import { CALLBACK, register } from '../../support/hand-over.ts';
+import { jsonLines } from '../../support/keys-command.ts';
 import type { Version } from './version.ts';
 
 type Env = Readonly<Record<string, string>>;
@@ -57,13 +58,7 @@ const REFUSALS = [
 
 /** What a server has logged, but for refusals of what was to be refused. */
 export const beyondRefusals = (server: { stdout(): string }): Json[] =>
-  jsonLines(server.stdout()).filter(({ event }) => !REFUSALS.includes(event));
-
-const jsonLines = (text: string): Json[] =>
-  text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line));
+  jsonLines({ stdout: server.stdout() }).filter(({ event }) => !REFUSALS.includes(event));
 
 /** What `keys …` prints. Throws unless it succeeds. */
 async function ran(version: Version, env: Env, args: readonly string[]): Promise<string> {
@@ -73,7 +68,7 @@ async function ran(version: Version, env: Env, args: readonly string[]): Promise
 }
 
 export const trail = async (version: Version, env: Env): Promise<Json[]> =>
-  jsonLines(await ran(version, env, ['events', '--json', '--limit', '1000']));
+  jsonLines({ stdout: await ran(version, env, ['events', '--json', '--limit', '1000']) });
 
 /** Makes, uses and ends keys at the server at `url`, by their names, and keeps what a use of each secret must get. */
 function keysAt(url: string, kept: Pick<Left, 'secrets' | 'ids'>) {

@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { output, run } from '../../support/command.ts';
 import { diskFolder } from '../../support/folder.ts';
-import { type Runtime, type ServerProcess, startServer, USUAL_RUNTIME } from '../../support/server-process.ts';
+import { type Runtime, startServer, USUAL_RUNTIME } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 
 const ROOT = join(import.meta.dir, '../../..');
@@ -21,20 +21,14 @@ const SETTINGS = {
 
 type Env = Readonly<Record<string, string>>;
 
-export interface Version {
-  readonly name: string;
-  /** How many migrations it knows. */
-  readonly migrations: number;
-  /** `daysAgo`: what its wall clock says; on Bun. */
-  start(env: Env, daysAgo?: number): Promise<ServerProcess>;
-  /** Runs `keys …`. */
-  keys(env: Env, args: readonly string[]): Promise<{ code: number; stdout: string; stderr: string }>;
-}
+export type Version = ReturnType<typeof versionAt>;
 
-const versionAt = (name: string, root: string, folder: string, runtime: Runtime): Version => ({
+const versionAt = (name: string, root: string, folder: string, runtime: Runtime) => ({
   name,
+  /** How many it knows. */
   migrations: readdirSync(join(root, 'db')).filter((file) => file.endsWith('.sql')).length,
-  start: (env, daysAgo = 0) =>
+  /** `daysAgo`: what its wall clock says; on Bun. */
+  start: (env: Env, daysAgo = 0) =>
     startServer({
       root,
       runtime,
@@ -42,7 +36,8 @@ const versionAt = (name: string, root: string, folder: string, runtime: Runtime)
       folder,
       ...(daysAgo > 0 && { preload: [CLOCK] }),
     }),
-  keys: (env, args) =>
+  /** Runs `keys …`. */
+  keys: (env: Env, args: readonly string[]) =>
     run([process.execPath, '--no-env-file', join(root, 'src/commands/keys.ts'), ...args], {
       cwd: folder,
       env: { ...SETTINGS, ...env },
