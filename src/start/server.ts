@@ -1,6 +1,7 @@
 // Starts the server, the same on every runtime: configuration → signals → listen → app → database → banner. `Runtime`
 // has what differs between Bun and Deno.
 
+import { existsSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { type PreparedService, prepareService, type ServiceOptions } from '../app.ts';
 import { type Config, parseConfig } from '../config/config.ts';
@@ -12,7 +13,7 @@ import { type Cancel, type Sha256, systemClock, systemRandom } from '../ground/r
 import { listeningOrigin } from '../ground/server-address.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { expected, reasonOf } from '../ground/text.ts';
-import { DEFAULT_FOLDER, type ImportModule, readToolFolder } from '../tools/folder/read-folder.ts';
+import type { ImportModule } from '../tools/folder/read-folder.ts';
 import { type Custom, type ToolFile, toolFilesOf } from '../tools/folder/tool-file.ts';
 import { createLog, type Log } from '../watch/log.ts';
 import { redact } from '../watch/redact.ts';
@@ -59,6 +60,8 @@ export interface Runtime {
   exit(code: number): never;
 }
 
+const DEFAULT_FOLDER = './tools';
+
 /** Watches a folder, like `watchTools` (reload.ts). */
 export type Watch = (folder: string, changed: (name: string) => void) => () => void;
 
@@ -94,13 +97,14 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   runtime.onStrayError((error) => log.error('internal error', { perhaps: lastCalled(), error }));
   const tls = config.tls && (await import('../config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
   const reloading = watch && (await import('./reload.ts')); // in development
-  const readFolder = custom.tools === undefined || config.toolsDir !== null; // custom.tools may come from ./tools
+  const folder = config.toolsDir ?? DEFAULT_FOLDER;
   const lastWords = (line: string) => runtime.onExit(() => runtime.writeErr(errorLine(line)));
-  let hasFolder = readFolder;
+  let hasFolder = false;
   const read = async () => {
-    const files = readFolder ? await readToolFolder(config.toolsDir, runtime.importTool, lastWords) : null;
-    hasFolder = files !== null;
-    return files ?? [];
+    hasFolder = config.toolsDir !== null || (custom.tools === undefined && isThere(folder)); // its tools may be custom.tools
+    if (!hasFolder) return [];
+    const { readToolFolder } = await import('../tools/folder/read-folder.ts');
+    return readToolFolder(folder, runtime.importTool, lastWords);
   };
   const inFolder = watch === undefined ? await read() : []; // first, so that a mistake leaves the port to others
   let end = () => flushLog(log);
@@ -124,7 +128,6 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
       toolFiles: [...toolFilesOf(custom), ...files],
       certificateEndsAtMs: tls?.endsAtMs,
     });
-  const folder = config.toolsDir ?? DEFAULT_FOLDER;
   const say = (line: string) => runtime.writeErr(errorLine(line));
   let hasChanged = false; // during the start
   let reload = () => {
@@ -163,6 +166,14 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   const facts = { listening, publicUrl: service.url, runScript, env, custom: service.custom, folder, hasFolder };
   // Last, because its reader may send a signal at once.
   runtime.writeErr(config.production ? logListening(config, facts, log) : banner(config, facts));
+}
+
+function isThere(folder: string): boolean {
+  try {
+    return existsSync(folder);
+  } catch {
+    return false; // Deno may not read it
+  }
 }
 
 /** What the names of a database's files end in, behind that of its own. */

@@ -12,8 +12,6 @@ export type ImportModule = (path: string) => Promise<object>;
 /** Writes a line if the process ends before the returned function is called. */
 export type LastWords = (line: string) => Cancel;
 
-export const DEFAULT_FOLDER = './tools';
-
 /** The longest load of a file: one that waits must not delay the start forever. */
 const LOAD_MS_MAX = 30_000;
 
@@ -24,17 +22,14 @@ const LOAD_MS_MAX = 30_000;
 const toolFileNames = (names: readonly string[]): readonly string[] =>
   names.filter((name) => /^[^._].*\.(ts|js|mjs)$/.test(name) && !/\.test\.\w+$|\.d\.ts$/.test(name)).sort();
 
-/** Reads the files. Resolves with null if `toolsDir` is null and there is no ./tools. Throws an Error for the operator. */
+/** Reads the files. Throws an Error for the operator. */
 export async function readToolFolder(
-  toolsDir: string | null,
+  folder: string,
   importModule: ImportModule,
   lastWords: LastWords,
-): Promise<readonly ToolFile[] | null> {
-  const folder = toolsDir ?? DEFAULT_FOLDER;
+): Promise<readonly ToolFile[]> {
   const files: ToolFile[] = [];
-  const names = namesIn(folder, toolsDir === null);
-  if (names === null) return null;
-  for (const name of toolFileNames(names)) {
+  for (const name of toolFileNames(namesIn(folder))) {
     const file = posix.join(folder, name);
     const cancel = lastWords(`${file}: expected it to be loaded, but it ended the server${remedyOf(file)}`);
     const module = await loadModule(file, importModule(resolve(folder, name))).finally(cancel);
@@ -43,12 +38,11 @@ export async function readToolFolder(
   return files;
 }
 
-function namesIn(folder: string, optional: boolean): readonly string[] | null {
+function namesIn(folder: string): readonly string[] {
   try {
     return readdirSync(folder);
   } catch (error) {
-    const { code, name, message } = error as { code?: string; name: string; message: string };
-    if (optional && (code === 'ENOENT' || name === 'NotCapable')) return null; // Deno may not read it
+    const { code, message } = error as { code?: string; message: string };
     const expected = 'expected a folder that can be read, with the tools of your own';
     throw new Error(`TOOLS_DIR: ${expected}, got ${JSON.stringify(folder)} (${code ?? message})`);
   }
