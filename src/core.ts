@@ -141,7 +141,7 @@ export function createCore(base: Base, openRules?: (parts: Base & RuleParts) => 
     signing,
     verifyKey,
     guards: createGuards({
-      rateLimit: config.rateLimit,
+      rateLimit: config.keyDefaults.rateLimit,
       userRateLimit: config.userRateLimit,
       verifyKey,
       revalidateKey: verifier.revalidate,

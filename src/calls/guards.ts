@@ -3,7 +3,7 @@
 
 import { createWindowCounter } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
-import { type LimitName, type RateLimit, type RateLimitStates, withLimits } from '../ground/rate-limit.ts';
+import { type LimitName, limitOf, type RateLimit, type RateLimitStates, withLimits } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { type Clock, parseDuration } from '../ground/runtime.ts';
 import { countedKeyId } from '../keys/record.ts';
@@ -49,21 +49,15 @@ export interface Limited {
   readonly limits?: RateLimitStates;
 }
 
-interface Limit {
-  /** Per window; 0 turns the limit off. */
-  readonly requests: number;
-  readonly windowMs: number;
-}
-
 export interface GuardsOptions {
   readonly verifyKey: VerifyKey;
   readonly revalidateKey: RevalidateKey;
   readonly verifyUserJwt: VerifyUserJwt;
   readonly checkBlock: CheckBlock;
   /** The limit of each key without its own. */
-  readonly rateLimit: Limit;
+  readonly rateLimit: RateLimit | null;
   /** The limit of each person, for tools that demand a user token. */
-  readonly userRateLimit: Limit;
+  readonly userRateLimit: RateLimit | null;
   /** Counts a call of a key if all its limits and those of its owner admit it. All processes on a database share them. */
   readonly admit: (holder: Holder, units: number) => Result<RateLimitStates, Problem>;
   readonly clock: Clock;
@@ -174,7 +168,7 @@ interface CountingOptions<In> {
 
 /** Creates a guard that counts the calls of each bucket in this process. */
 function createCountingGuard<In>(
-  limit: Limit,
+  limit: RateLimit | null,
   { name = 'key', key, onRefused, clock }: CountingOptions<In>,
 ): Guard<In, Limited> {
   const [initial] = initialLimits(limit, name);
@@ -193,16 +187,13 @@ function createCountingGuard<In>(
 }
 
 /** Returns the limit before any call; an empty list if it is off. */
-function initialLimits({ requests, windowMs }: Limit, name: LimitName): RateLimitStates {
-  if (requests === 0) return [];
-  const limit: RateLimit = { requests, windowS: windowMs / 1000 };
-  return [{ name, limit, remaining: requests, resetS: limit.windowS }];
-}
+const initialLimits = (limit: RateLimit | null, name: LimitName): RateLimitStates =>
+  limit === null ? [] : [{ name, limit, remaining: limit.requests, resetS: limit.windowS }];
 
 /** Parses a tool's own limit. Throws an Error if it is invalid. */
-function checkedLimit(limit: ToolLimit<never>): Limit {
+function checkedLimit(limit: ToolLimit<never>): RateLimit {
   assertFields('rate limit', RATE_LIMIT, { ...limit });
-  return { requests: limit.requests, windowMs: parseDuration(limit.window) ?? 0 }; // not null: RATE_LIMIT has a rule
+  return limitOf(limit.requests, (parseDuration(limit.window) ?? 0) / 1000); // not null: RATE_LIMIT has a rule
 }
 
 function callerIds({ caller: { requestId, traceId }, auth = {} }: GuardedCall): LogFields {

@@ -2,6 +2,7 @@
 // by itself; this file checks NODE_ENV, and combinations.
 
 import { dirname } from 'node:path';
+import { limitOf, type RateLimit } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { expected, isWithinEdits, type NoteFault } from '../ground/text.ts';
 import { isIssuer, outlinedUrl, shownUrl } from '../ground/urls.ts';
@@ -48,7 +49,8 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
   const users = userTokens(values, { demandedIn, production }, among(...JWT));
   const { DATABASE_AUTH_TOKEN: authToken, DATABASE_REPLICA_FILE: replicaFile } = values;
   const connect = connectOf(values, production, among());
-  const rateLimit = { requests: values.RATE_LIMIT_REQUESTS, windowMs: values.RATE_LIMIT_WINDOW };
+  const rateLimit = unlessOff({ requests: values.RATE_LIMIT_REQUESTS, windowS: values.RATE_LIMIT_WINDOW / 1000 });
+  const keyDefaults = { rateLimit, quota: values.KEY_QUOTA };
   if (production && values.PUBLIC_URL === null) demandPublicUrl(values, among());
   // With port 0 the system would choose a different one for each process.
   if (values.REUSE_PORT && values.PORT === 0) among()('PORT', '1-65535, because REUSE_PORT is set', '0');
@@ -66,15 +68,7 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     keyCacheBytes: values.KEY_CACHE_MB * 1024 * 1024,
     keyPrefix: values.KEY_PREFIX,
     /** The most that any key may be given; null: no ceiling. */
-    keyCeilings: {
-      scopes: values.KEY_SCOPES,
-      daysMax: values.KEY_MAX_DAYS,
-      limits: {
-        rateLimit:
-          rateLimit.requests === 0 ? null : { requests: rateLimit.requests, windowS: rateLimit.windowMs / 1000 },
-        quota: values.KEY_QUOTA,
-      },
-    },
+    keyCeilings: { scopes: values.KEY_SCOPES, daysMax: values.KEY_MAX_DAYS, limits: keyDefaults },
     /** Where a new key is shown over MCP. */
     keyReveal: values.KEY_REVEAL,
     /** The claims with the keys' owner, with the scopes a user may grant (null: any), and that marks admins. */
@@ -96,14 +90,12 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
      * server hands out keys, because hosted clients read a 200 on `initialize` as "no sign-in needed".
      */
     mcpAuth: values.MCP_AUTH ?? (connect === null ? 'lazy' : 'eager'),
-    /** The limit of keys without their own. */
-    rateLimit,
-    /** The quota of keys without their own. Null: none. */
-    keyQuota: values.KEY_QUOTA,
+    /** The limit and quota of keys without their own. Null: none. */
+    keyDefaults,
     /** What counts for all keys of an owner together, each for owners without their own. */
     ownerDefaults: { rateLimit: values.OWNER_RATE_LIMIT, quota: values.OWNER_QUOTA, keysMax: values.OWNER_KEYS },
-    /** Each person's limit, for tools that take a user token. */
-    userRateLimit: { requests: values.USER_RATE_LIMIT.requests, windowMs: values.USER_RATE_LIMIT.windowS * 1000 },
+    /** Each person's limit, for tools that take a user token. Null: none. */
+    userRateLimit: unlessOff(values.USER_RATE_LIMIT),
     usageDays: values.USAGE_DAYS,
     /** The allowed origins. Null: those of loopback names, and the public URL's. */
     allowedOrigins: values.ALLOWED_ORIGINS,
@@ -122,6 +114,10 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     metricsToken: values.METRICS_TOKEN,
   } as const;
 }
+
+/** Returns the one object of a limit; null for one of 0 requests, which turns it off. */
+const unlessOff = ({ requests, windowS }: RateLimit): RateLimit | null =>
+  requests === 0 ? null : limitOf(requests, windowS);
 
 /** Notes that PUBLIC_URL is missing if a setting sends clients to this server's address. */
 function demandPublicUrl(values: Values, fault: NoteFault): void {

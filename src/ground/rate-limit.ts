@@ -58,13 +58,14 @@ export const KEYS_MAX_DEFAULT = 1000;
 /** The most that an owner may be given. */
 export const OWNER_KEYS_MAX = 10_000;
 
-/** The most that users may give a key; null: no bound. Operators have none. */
-export interface LimitCeilings {
+/** What a key or owner has of its own (null: the server's), or what the server has for all (null: none). */
+export interface Limits {
   readonly rateLimit: RateLimit | null;
   readonly quota: Quota | null;
 }
 
-export const NO_CEILINGS: LimitCeilings = { rateLimit: null, quota: null };
+/** The most that operators may give a key: anything. */
+export const NO_CEILINGS: Limits = { rateLimit: null, quota: null };
 
 /** A limit in input and output. */
 export interface WrittenLimit {

@@ -4,7 +4,7 @@ import type { InputIssue, Problem } from '../ground/problem.ts';
 import {
   isLimit,
   isQuota,
-  type LimitCeilings,
+  type Limits,
   type Quota,
   type RateLimit,
   REQUESTS_MAX,
@@ -33,7 +33,8 @@ export interface KeyCeilings {
   readonly scopes: readonly string[] | null;
   /** The longest life of a key; null: keys need not expire. */
   readonly daysMax: number | null;
-  readonly limits: LimitCeilings;
+  /** The most that users may give a key; null: no bound. */
+  readonly limits: Limits;
 }
 
 export interface KeyRequest {

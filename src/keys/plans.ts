@@ -2,7 +2,7 @@
 // how much of it is used.
 
 import type { Metadata } from '../ground/metadata.ts';
-import { KEYS_MAX_DEFAULT, type Quota, type RateLimit } from '../ground/rate-limit.ts';
+import { KEYS_MAX_DEFAULT, type Limits, type RateLimit } from '../ground/rate-limit.ts';
 import type { ShownQuota, Uses } from '../uses/shown-uses.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { OwnerSettings } from './record.ts';
@@ -68,9 +68,7 @@ export async function shownOwners(
 }
 
 /** What counts for owners without settings. */
-export interface OwnerDefaults {
-  readonly rateLimit: RateLimit | null;
-  readonly quota: Quota | null;
+export interface OwnerDefaults extends Limits {
   readonly keysMax: number;
 }
 

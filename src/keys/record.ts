@@ -4,7 +4,7 @@
 
 import type { Metadata } from '../ground/metadata.ts';
 import type { KeyRefusal, Problem } from '../ground/problem.ts';
-import type { Quota, RateLimit } from '../ground/rate-limit.ts';
+import type { Limits } from '../ground/rate-limit.ts';
 import type { RandomBytes, Sha256 } from '../ground/runtime.ts';
 import { KEY_PREFIX_PATTERN } from '../ground/text.ts';
 
@@ -17,7 +17,7 @@ type SecondSecret = {
   | { readonly is: 'previous'; readonly endsAtMs: number } // accepted up to and including this millisecond
 );
 
-export interface ApiKeyRecord {
+export interface ApiKeyRecord extends Limits {
   /** 32 lowercase hex characters. */
   readonly id: string;
   readonly userId: string;
@@ -33,10 +33,6 @@ export interface ApiKeyRecord {
   readonly second: SecondSecret | null;
   /** Grows with each rotation. */
   readonly rotations: number;
-  /** The key's own; null: the server's. */
-  readonly rateLimit: RateLimit | null;
-  /** The key's own; null: the server's. */
-  readonly quota: Quota | null;
   /** The one server that it is good for (audience.ts); null: any. */
   readonly resource: string | null;
   /** The key's own, which overrides its owner's; null: none. */
@@ -57,9 +53,7 @@ export const NEW_KEY = {
 } satisfies Partial<ApiKeyRecord>;
 
 /** What an operator has set for an owner, for all keys together; null: the server's default. */
-export interface OwnerSettings {
-  readonly rateLimit: RateLimit | null;
-  readonly quota: Quota | null;
+export interface OwnerSettings extends Limits {
   /** How many keys the owner may have, in any state. */
   readonly keysMax: number | null;
   readonly metadata: Metadata | null;

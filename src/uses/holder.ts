@@ -5,6 +5,7 @@ import type { FeedPosition } from '../ground/change-feed.ts';
 import { type Calendar, contains, DAY_S, lengthS, type Period, resetS } from '../ground/limits/rates.ts';
 import {
   type LimitName,
+  type Limits,
   limitOf,
   type Quota,
   type RateLimit,
@@ -27,7 +28,7 @@ export interface Plan {
   readonly unitsMax: number;
 }
 
-export function planOf(limit: RateLimit | null, quota: Quota | null): Plan {
+export function planOf({ rateLimit: limit, quota }: Limits): Plan {
   const periods = new Set<Period>([DAY_S]);
   if (limit !== null) periods.add(limit.windowS);
   if (quota !== null) periods.add(periodOf(quota));

@@ -3,23 +3,17 @@
 
 import type { FeedPosition } from '../ground/change-feed.ts';
 import { type Calendar, createCalendar } from '../ground/limits/rates.ts';
-import { limitOf, type Quota, type RateLimit } from '../ground/rate-limit.ts';
+import type { Limits } from '../ground/rate-limit.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { Holder, type Plan, planOf } from './holder.ts';
 import type { CountsAsOf, DefaultCounts, KeyCounts } from './store.ts';
 
-/** A key's or owner's own limits; null: the server's, which are null if there are none. */
-interface OwnLimits {
-  readonly rateLimit: RateLimit | null;
-  readonly quota: Quota | null;
-}
-
-export interface CountedKey extends OwnLimits {
+export interface CountedKey extends Limits {
   readonly id: string;
   readonly createdAtMs: number;
   readonly userId: string;
   /** The limits on all keys of its owner together; null: none are set. */
-  readonly owner: OwnLimits | null;
+  readonly owner: Limits | null;
 }
 
 /** What was read with a key's record. */
@@ -36,23 +30,13 @@ export interface ReadCounts {
 const isNewer = (position: FeedPosition, known: FeedPosition | null): boolean =>
   known?.databaseId !== position.databaseId || position.seq >= known.seq;
 
-/** A configured limit; 0 requests: none. */
-interface ConfiguredLimit {
-  readonly requests: number;
-  readonly windowMs: number;
-}
-
 export interface HoldersOptions {
-  /** The limit of keys without their own. */
-  readonly rateLimit: ConfiguredLimit;
-  readonly keyQuota: Quota | null;
+  /** Those of keys without their own. */
+  readonly keyDefaults: Limits;
   /** Those on all keys together of an owner without his own. */
-  readonly ownerDefaults: OwnLimits;
+  readonly ownerDefaults: Limits;
   readonly clock: Clock;
 }
-
-const limitFrom = ({ requests, windowMs }: ConfiguredLimit): RateLimit | null =>
-  requests === 0 ? null : limitOf(requests, windowMs / 1000);
 
 const countedBy = ({ limit, quota }: Plan): DefaultCounts => ({
   windowS: limit?.windowS ?? 0,
@@ -62,10 +46,10 @@ const countedBy = ({ limit, quota }: Plan): DefaultCounts => ({
 const isUnlimited = ({ limit, quota }: Plan): boolean => limit === null && quota === null;
 
 /** Returns the plan of a holder with its own limits (null: none), where the server's has others. */
-function planFor(own: OwnLimits | null, server: Plan): Plan {
+function planFor(own: Limits | null, server: Plan): Plan {
   const { rateLimit = null, quota = null } = own ?? {};
   if (rateLimit === null && quota === null) return server;
-  return planOf(rateLimit ?? server.limit, quota ?? server.quota);
+  return planOf({ rateLimit: rateLimit ?? server.limit, quota: quota ?? server.quota });
 }
 
 export class Holders {
@@ -78,11 +62,11 @@ export class Holders {
   /** Whether counts were forgotten for lack of memory: then only the primary knows those of unknown keys. */
   hasForgotten = false;
 
-  constructor({ rateLimit, keyQuota, ownerDefaults, clock }: HoldersOptions) {
+  constructor({ keyDefaults, ownerDefaults, clock }: HoldersOptions) {
     this.#clock = clock;
     this.#calendar = createCalendar(clock);
-    this.#serverPlan = planOf(limitFrom(rateLimit), keyQuota);
-    this.#ownersPlan = planOf(ownerDefaults.rateLimit, ownerDefaults.quota);
+    this.#serverPlan = planOf(keyDefaults);
+    this.#ownersPlan = planOf(ownerDefaults);
   }
 
   /** Keeps a holder, and its owner's, until as many calls of `drop`. Returns the one to use from now on. */

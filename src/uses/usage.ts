@@ -27,7 +27,7 @@ export interface UsageOptions extends HoldersOptions {
 }
 
 export function createUsage(options: UsageOptions) {
-  const { store, clock, random, log, keyQuota } = options;
+  const { store, clock, random, log, keyDefaults } = options;
   const known = new Holders(options);
   const instance = random(8).toHex();
   const exchange = new Exchange({ store, holders: known, instance, clock, log, onTotals: logShare });
@@ -97,7 +97,7 @@ export function createUsage(options: UsageOptions) {
     },
 
     holdersOf,
-    quotaOf: ({ quota }: Pick<CountedKey, 'quota'>): Quota | null => quota ?? keyQuota,
+    quotaOf: ({ quota }: Pick<CountedKey, 'quota'>): Quota | null => quota ?? keyDefaults.quota,
     /** Returns the state of all limits of a key, like `admit`, but counts nothing. */
     limitsOf: (keyId: string): RateLimitStates => statesOf(holdersOf(keyId), clock.nowMs()),
 

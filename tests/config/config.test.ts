@@ -48,10 +48,9 @@ test('with nothing set every default holds', () => {
     jwtScopes: ['openid'],
     toolsList: 'callable',
     mcpAuth: 'lazy',
-    rateLimit: { requests: 1000, windowMs: 3_600_000 },
-    keyQuota: null,
+    keyDefaults: { rateLimit: { requests: 1000, windowS: 3600 }, quota: null },
     ownerDefaults: { rateLimit: null, quota: null, keysMax: 1000 },
-    userRateLimit: { requests: 3000, windowMs: 60_000 },
+    userRateLimit: { requests: 3000, windowS: 60 },
     usageDays: 62,
     allowedOrigins: null,
     allowedHosts: null,
@@ -215,15 +214,15 @@ const BOUNDS: readonly {
   },
   {
     name: 'RATE_LIMIT_REQUESTS',
-    read: (config) => config.rateLimit.requests,
-    accepted: { '0': 0, '1': 1, '5000': 5000 },
+    read: (config) => config.keyDefaults.rateLimit?.requests ?? null,
+    accepted: { '0': null, '1': 1, '5000': 5000 },
     refused: ['-1', '1.5', 'many'],
     expected: '0-1000000000',
   },
   {
     name: 'RATE_LIMIT_WINDOW',
-    read: (config) => config.rateLimit.windowMs,
-    accepted: { '5m': 300_000 }, // the others are in ground/duration.test.ts
+    read: (config) => config.keyDefaults.rateLimit?.windowS,
+    accepted: { '5m': 300 }, // the others are in ground/duration.test.ts
     refused: ['0s'],
     expected: 'a window like 30s, 5m, 1h or 1d',
   },

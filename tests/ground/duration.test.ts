@@ -18,7 +18,8 @@ test.each([
   ['7d', 604_800_000, '7d'],
   ['31622400s', 31_622_400_000, '366d'],
 ])('%s is %d ms, and written %s', async (text, windowMs, written) => {
-  expect(parseConfig({ RATE_LIMIT_WINDOW: text })).toMatchObject({ ok: true, value: { rateLimit: { windowMs } } });
+  const rateLimit = { windowS: windowMs / 1000 };
+  expect(parseConfig({ RATE_LIMIT_WINDOW: text })).toMatchObject({ ok: true, value: { keyDefaults: { rateLimit } } });
   await app.createKey(text, limitOf(text));
   expect(await listedKeys(app, text)).toMatchObject([{ rateLimit: { requests: 1, window: written } }]);
 });

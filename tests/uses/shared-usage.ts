@@ -105,14 +105,12 @@ export function processesOn(
         addUses: (uses) => mortal(() => store.addUses(uses)),
         totalsOf: (windows) => mortal(() => store.totalsOf(windows)),
       };
-      const rateLimit = { requests: 0, windowMs: 1000 };
       const usage = createUsage({
         store: reached,
         clock: own,
         random: systemRandom,
         log,
-        rateLimit,
-        keyQuota: null,
+        keyDefaults: { rateLimit: null, quota: null },
         ...NO_OWNER_LIMITS,
       });
       const holders = new Map<string, Holder>();

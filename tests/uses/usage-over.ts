@@ -35,8 +35,7 @@ export function usageOver(
     usesByDay: async () => ({ key: new Map(), keys: new Map(), owner: new Map() }),
     ...more,
   };
-  const rateLimit = { requests: 0, windowMs: 1000 };
-  const limits = { rateLimit, keyQuota: null, ...NO_OWNER_LIMITS };
+  const limits = { keyDefaults: { rateLimit: null, quota: null }, ...NO_OWNER_LIMITS };
   const usage = createUsage({ store, clock, random: systemRandom, log, ...limits });
   const holders = new Map<string, Holder>();
   /** As the cache of keys does, of a key that was never used. */

@@ -21,7 +21,7 @@ export const verb = command({
     json: flag,
   },
   run: ({ options: { sort, wide, json, ...options }, io }) =>
-    withStore(io, async (store, { keyQuota, publicUrl }) => {
+    withStore(io, async (store, { keyDefaults, publicUrl }) => {
       const nowMs = Date.now();
       const admin = createAdminStore(store.db);
       const filter = filterOf(options, nowMs);
@@ -38,7 +38,9 @@ export const verb = command({
             nowMs,
           );
           return io.writeJson(
-            keys.map(({ key, used }) => keyObject(key, { used, keyQuota, publicUrl, children: children.get(key.id) })),
+            keys.map(({ key, used }) =>
+              keyObject(key, { used, keyDefaults, publicUrl, children: children.get(key.id) }),
+            ),
           );
         }
         await io.writeTable([

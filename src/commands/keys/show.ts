@@ -37,7 +37,7 @@ export const verb = command({
   argument: needed(KEY),
   async run({ options: { json }, argument, io }) {
     const wanted = argument === ON_STDIN ? await presented(io) : argument;
-    await withStore(io, async (store, { keyQuota, publicUrl }) => {
+    await withStore(io, async (store, { keyDefaults, publicUrl }) => {
       const nowMs = Date.now();
       const found = await createAdminStore(store.db).find(wanted);
       if (found.length === 0) {
@@ -51,7 +51,7 @@ export const verb = command({
       }
       const usedOf = await usesOf(store, found);
       for (const key of found) {
-        const shown = keyObject(key, { used: usedOf(key.id), keyQuota, publicUrl });
+        const shown = keyObject(key, { used: usedOf(key.id), keyDefaults, publicUrl });
         const parts = [
           childrenPart(await store.derived.listChildren(key.id, null, nowMs, null), publicUrl),
           await rulesPart(store, key, nowMs),

@@ -17,7 +17,7 @@ interface KeyFacts {
   /** The URL at which clients find the server; null: PUBLIC_URL isn't set. */
   readonly publicUrl: string | null;
   /** The server's quota, for keys without one of their own. */
-  readonly keyQuota: Quota | null;
+  readonly keyDefaults: { readonly quota: Quota | null };
   /** Its living children, or how many; undefined: none. */
   readonly children?: number | readonly object[] | undefined;
 }
@@ -25,7 +25,7 @@ interface KeyFacts {
 /** A server without PUBLIC_URL has as many names as clients use. */
 const UNNAMED = 'this server';
 
-export const keyObject = (key: PlacedKey, { used, keyQuota, publicUrl, children }: KeyFacts) => ({
+export const keyObject = (key: PlacedKey, { used, keyDefaults, publicUrl, children }: KeyFacts) => ({
   id: key.id,
   owner: key.userId,
   name: key.name,
@@ -38,7 +38,7 @@ export const keyObject = (key: PlacedKey, { used, keyQuota, publicUrl, children 
   fingerprint: fingerprintOf(key.keyHash),
   resource: key.resource && shownServer(key.resource, publicUrl ?? UNNAMED),
   ...(key.rateLimit !== null && { rateLimit: writtenLimit(key.rateLimit) }),
-  ...quotaIn(used, key.quota ?? keyQuota),
+  ...quotaIn(used, key.quota ?? keyDefaults.quota),
   ...(key.metadata !== null && { metadata: key.metadata }),
   ...(used.uses !== null && { uses: used.uses }),
   ...(children !== undefined && { children }),
