@@ -84,19 +84,3 @@ export function repeat(options: RepeatOptions, work: () => Promise<void>) {
     },
   };
 }
-
-export type EveryOptions = Pick<RepeatOptions, 'clock' | 'log' | 'event'> & { readonly everyMs: number };
-
-/** Repeats a synchronous run, from start to start every `everyMs`. Logs what it throws. */
-export function every({ everyMs, clock, log, event }: EveryOptions, run: () => void): Cancel {
-  let cancel = clock.after(everyMs, next);
-  function next(): void {
-    cancel = clock.after(everyMs, next);
-    try {
-      run();
-    } catch (error) {
-      log.error(event, { error });
-    }
-  }
-  return () => cancel();
-}

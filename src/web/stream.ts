@@ -1,7 +1,7 @@
 // Streams responses that clients read over time: events, and texts too large to leave to the runtime. Each is sent in
 // pieces as fast as its client reads; unread bytes count against a pool.
 
-import { every } from '../ground/background.ts';
+import { type Repeated, repeat } from '../ground/background.ts';
 import type { Held, Pool } from '../ground/limits/pool.ts';
 import type { Cancel, Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
@@ -68,18 +68,18 @@ const utf8 = new TextEncoder();
 export function createStreams(pool: Pool, clock: Clock, log: Log): Streams {
   const keepAliveChecks = new Set<() => void>();
   const keepAliveTimer = { everyMs: QUIET_MS_MAX, clock, log, event: 'streams not kept alive' };
-  let stopTimer: Cancel | undefined;
+  let repeated: Repeated | undefined;
 
   function keepAlive(check: () => void): Cancel {
     keepAliveChecks.add(check);
-    stopTimer ??= every(keepAliveTimer, () => {
+    repeated ??= repeat(keepAliveTimer, async () => {
       for (const one of keepAliveChecks) one();
     });
     return () => {
       keepAliveChecks.delete(check);
       if (keepAliveChecks.size > 0) return;
-      stopTimer?.();
-      stopTimer = undefined;
+      repeated?.stop();
+      repeated = undefined;
     };
   }
 

@@ -1,7 +1,7 @@
 // Work that repeats in the background.
 
 import { expect, test } from 'bun:test';
-import { every, repeat } from '../../src/ground/background.ts';
+import { repeat } from '../../src/ground/background.ts';
 import { testClock } from '../support/clock.ts';
 
 /** Work that is done when told to be, and what was logged. */
@@ -115,24 +115,4 @@ test('jitter makes pauses longer or shorter by up to its part', () => {
   expect(Math.min(...pauses)).toBeGreaterThanOrEqual(50);
   expect(Math.max(...pauses)).toBeLessThanOrEqual(151);
   expect(new Set(pauses).size).toBeGreaterThan(30);
-});
-
-test('what waits for nothing runs until it is cancelled, and what it throws is logged, and ends nothing', () => {
-  const clock = testClock();
-  const startedAtMs = clock.monotonicMs();
-  const [ranAtMs, logged]: [number[], unknown[]] = [[], []];
-  const log = {
-    warn() {},
-    error: (event: string, { error }: { error: unknown }) => void logged.push([event, String(error)]),
-  };
-  const cancel = every({ everyMs: 10, clock, log, event: 'work broken' }, () => {
-    ranAtMs.push(clock.monotonicMs() - startedAtMs);
-    if (ranAtMs.length === 2) throw new Error('a bug');
-  });
-  clock.advance(35);
-  expect(ranAtMs).toEqual([10, 20, 30]);
-  expect(logged).toEqual([['work broken', 'Error: a bug']]);
-  cancel();
-  clock.advance(35);
-  expect(ranAtMs).toHaveLength(3);
 });
