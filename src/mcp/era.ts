@@ -53,7 +53,7 @@ const refuse = (id: Id | undefined, code: number, message: string, data?: unknow
   error: { code, message, data },
 });
 
-export function classify(body: unknown, headers: HeaderReader): Classified {
+export function classify(body: unknown, headers: Headers): Classified {
   if (Array.isArray(body)) return classifyBatch(body, headers);
   const message = readMessage(body);
   switch (message.kind) {
@@ -67,7 +67,7 @@ export function classify(body: unknown, headers: HeaderReader): Classified {
   }
 }
 
-function classifyRequest(request: RequestMessage, headers: HeaderReader): Classified {
+function classifyRequest(request: RequestMessage, headers: Headers): Classified {
   const { id, method, params } = request;
   const meta = params._meta;
   const claimed = meta?.[META_VERSION];
@@ -92,7 +92,7 @@ function classifyModern(
   request: RequestMessage,
   version: unknown,
   capabilities: unknown,
-  headers: HeaderReader,
+  headers: Headers,
 ): Classified {
   const { id, method, params } = request;
   if (typeof version !== 'string') return refuse(id, CODES.invalidParams, `${META_VERSION} must be a string`);
@@ -126,14 +126,14 @@ const NAMED_BY: ReadonlyMap<string, string> = new Map([
   ['resources/read', 'uri'],
 ]);
 
-function hasRightName(method: string, params: JsonObject, headers: HeaderReader): boolean {
+function hasRightName(method: string, params: JsonObject, headers: Headers): boolean {
   const field = NAMED_BY.get(method);
   if (field === undefined) return true;
   const named = params[field];
   return typeof named === 'string' && headerEquals(headers.get('mcp-name'), named);
 }
 
-function classifyBatch(items: readonly unknown[], headers: HeaderReader): Classified {
+function classifyBatch(items: readonly unknown[], headers: Headers): Classified {
   const fault = versionFault(headers, BATCH_VERSIONS);
   if (fault !== null) return fault;
   if (items.length === 0) return refuse(undefined, CODES.invalidRequest, 'The batch is empty');
@@ -157,7 +157,7 @@ function classifyBatch(items: readonly unknown[], headers: HeaderReader): Classi
   return { kind: 'batch', messages };
 }
 
-function versionFault(headers: HeaderReader, allowed: readonly string[]): Refused | null {
+function versionFault(headers: Headers, allowed: readonly string[]): Refused | null {
   const version = headers.get('mcp-protocol-version');
   if (version === null || allowed.includes(version)) return null;
   if (isModern(version) && !MODERN_VERSIONS.includes(version)) return unsupported(undefined, version);
@@ -167,10 +167,6 @@ function versionFault(headers: HeaderReader, allowed: readonly string[]): Refuse
 
 // Headers repeat parts of the body (2026-07-28, Streamable HTTP, "Request Metadata"), for proxies that route without
 // reading it. A server must refuse a request in which they differ.
-
-interface HeaderReader {
-  get(name: string): string | null;
-}
 
 const ENCODED = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
 // An HTTP field value (RFC 9110 §5.5) without obs-text that does not look encoded.
@@ -202,7 +198,7 @@ function decode(header: string): string | null {
 export function mismatchedParam(
   params: readonly HeaderParam[],
   input: JsonObject,
-  headers: HeaderReader,
+  headers: Headers,
 ): string | undefined {
   const given = (field: string) => (Object.hasOwn(input, field) ? input[field] : undefined);
   return params.find(({ header, field }) => !headerMatches(headers.get(header), given(field)))?.header;
