@@ -70,8 +70,8 @@ export async function prepareBase(config: Config, options: CoreOptions, { watch 
   const address = createServerAddress({ ...config, publicUrl }, listening);
   const users = await createUserJwts(config, { address, clock: ageClock, sha256, log });
   const { eventDays, usageDays } = config;
-  const upkeep = { clock, log, eventDays, usageDays, storePatience };
-  const database = await prepareStore(config.database, { ...upkeep, ...beneath });
+  const kept = { eventDays, usageDays };
+  const database = await prepareStore(config.database, { clock, log, storePatience, kept, ...beneath });
   const storeOf: StoreOf = (create) => watch.store(create(database.db));
   return {
     config,

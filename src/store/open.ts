@@ -17,7 +17,7 @@ import { keyChanges } from './key-changes.ts';
 import { type KeyLookup, keyReads } from './key-reads.ts';
 import type { RemoteOptions } from './remote/open.ts';
 import { WRITE_PROBE } from './schema.ts';
-import { createUpkeep, type Upkeep, type UpkeepOptions } from './upkeep.ts';
+import { createUpkeep, type KeptDays, type Upkeep } from './upkeep.ts';
 
 /**
  * Makes the folder for the database's files. Returns it if it is new and the database is a file. Throws an Error that
@@ -45,7 +45,9 @@ function makeFolder(variable: string, folder: string): void {
 /** The rows of server_secrets (db/README.md). */
 type ServerSecret = 'request_state' | 'client_id';
 
-export interface StoreOptions extends UpkeepOptions, RemoteOptions {
+export interface StoreOptions extends RemoteOptions {
+  /** What the upkeep leaves; by default there is no upkeep: a command may not know for how long servers keep what. */
+  readonly kept?: KeptDays | undefined;
   /** Find keys by other hashes than those of their secrets; by default none do. */
   readonly lookups?: readonly KeyLookup[];
   /** Creates the store of keys that are derived from others; by default there are none. */
@@ -62,6 +64,7 @@ export async function openStore(config: DatabaseConfig, options: StoreOptions): 
 
 /** Creates a store that touches no database until it is opened. */
 export async function prepareStore(config: DatabaseConfig, options: StoreOptions) {
+  const { clock, log, kept } = options;
   const { db: unwatched, usesPerWrite, replica, open, close } = await openingOf(config, options);
   const writes = watchWrites(unwatched, options);
   const { db } = writes;
@@ -108,7 +111,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
         await closeAll();
         throw error;
       }
-      upkeep = createUpkeep(db, options);
+      if (kept !== undefined) upkeep = createUpkeep(db, { clock, log, ...kept });
     },
     close: closeAll,
   };

@@ -22,11 +22,15 @@ const OVERDUE_AGAIN_AFTER_MS = 10_000;
 const OVERDUE_FROM = 1.02;
 const OVERDUE_TO = 1.1;
 
-export interface UpkeepOptions {
-  readonly clock: Clock;
-  readonly log: Log;
+/** How long events and uses are kept. */
+export interface KeptDays {
   readonly eventDays: number;
   readonly usageDays: number;
+}
+
+export interface UpkeepOptions extends KeptDays {
+  readonly clock: Clock;
+  readonly log: Log;
 }
 
 /** What one process at a time does for a database, and how often. */

@@ -8,7 +8,7 @@ import { temporaryFolder } from './folder.ts';
 import { keysCommand } from './keys-command.ts';
 
 const log = createLog({ level: 'error', clock: systemClock, write: async () => {} });
-export const OPTIONS = { clock: systemClock, log, eventDays: 400, usageDays: 62 };
+export const OPTIONS = { clock: systemClock, log };
 
 export async function backupOf(keys: number): Promise<string> {
   const folder = temporaryFolder();

@@ -36,6 +36,6 @@ export const openRemote = (url: string) => open({ mode: 'remote', url, authToken
 async function open(config: Parameters<typeof openStore>[0]) {
   const clock = testClock();
   const log = createLog({ level: 'error', clock, write: async () => {} });
-  const store = await openStore(config, { clock, log, eventDays: 400, usageDays: 62 });
+  const store = await openStore(config, { clock, log });
   return { db: store.db, store, close: store.close };
 }

@@ -66,8 +66,6 @@ export async function withStore<T>(
   const store = await openStore(primary, {
     clock: systemClock,
     log,
-    eventDays: config.eventDays,
-    usageDays: config.usageDays,
     createDerived: createChildStore,
   }).catch((error) => {
     throw new CommandError(reasonOf(error));
