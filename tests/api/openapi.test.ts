@@ -5,7 +5,7 @@ import * as v from 'valibot';
 import { type Call, defineTool, type Guard, ok, sequence } from '../../src/start/package/index.ts';
 import { post, request } from '../support/mcp.ts';
 import { bearer, createTestApp, readResponse, sharedApp, type TestApp } from '../support/test-app.ts';
-import { facts } from '../support/tools.ts';
+import { facts, noInput } from '../support/tools.ts';
 
 const app = await sharedApp();
 const document = (await readResponse(await fetch(`${app.url}/openapi.json`))).body;
@@ -153,12 +153,7 @@ test('times are integers', () => {
 
 test('what a tool asks for is what its guards ask for, in whatever order they are composed', async () => {
   const tool = (name: string, guard: Guard<Call>) =>
-    defineTool(guard, {
-      ...facts(name),
-      input: v.strictObject({}),
-      output: v.strictObject({}),
-      run: () => ok({}),
-    });
+    defineTool(guard, { ...noInput(name), output: v.strictObject({}), run: () => ok({}) });
   await using own = await createTestApp({
     tools: ({ guards }) => {
       const limit = guards.rateLimit({ requests: 5, window: '1m', key: () => undefined });

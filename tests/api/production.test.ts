@@ -20,7 +20,7 @@ import {
   type TestApp,
   type TestResponse,
 } from '../support/test-app.ts';
-import { anyone, facts } from '../support/tools.ts';
+import { anyone, noInput } from '../support/tools.ts';
 
 const PRODUCTION = { NODE_ENV: 'production' };
 const BEHIND_PROXY = { ...PRODUCTION, TRUST_PROXY: '1' };
@@ -158,8 +158,7 @@ describe('credentials over plain HTTP', () => {
 describe('the address a call comes from', () => {
   const tools = () => [
     defineTool(anyone, {
-      ...facts('where_from'),
-      input: v.strictObject({}),
+      ...noInput('where_from'),
       output: v.strictObject({ source: v.string() }),
       run: (_, { clientAddress }) => ok({ source: clientAddress() }),
     }),

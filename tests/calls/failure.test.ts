@@ -1,22 +1,17 @@
 // Failures in a tool's own words: what callers and the log see of them, and which are bugs.
 
 import { describe, expect, test } from 'bun:test';
-import * as v from 'valibot';
 import { defineTool, err, type Failure, failure } from '../../src/start/package/index.ts';
 import { call, callOverWays, post } from '../support/mcp.ts';
 import { sharedApp } from '../support/test-app.ts';
-import { anyone, facts } from '../support/tools.ts';
+import { anyone, noInput } from '../support/tools.ts';
 
 let invalid: { path: string; message: string }[] = [];
 let fails: Failure = { status: 500, code: 'x', detail: 'x' };
 const failing = [
-  defineTool(anyone, { ...facts('fail'), input: v.strictObject({}), run: () => err(failure(fails)) }),
-  defineTool(anyone, {
-    ...facts('refuse'),
-    input: v.strictObject({}),
-    run: () => err({ code: 'invalid_input', issues: invalid }),
-  }),
-  defineTool(anyone, { ...facts('fail_later'), input: v.strictObject({}), run: async () => err(failure(fails)) }),
+  defineTool(anyone, { ...noInput('fail'), run: () => err(failure(fails)) }),
+  defineTool(anyone, { ...noInput('refuse'), run: () => err({ code: 'invalid_input', issues: invalid }) }),
+  defineTool(anyone, { ...noInput('fail_later'), run: async () => err(failure(fails)) }),
 ];
 
 const app = await sharedApp({ tools: () => failing });

@@ -5,7 +5,7 @@ import * as v from 'valibot';
 import { definePrompt, defineTool, ok } from '../../src/start/package/index.ts';
 import { call, callOverWays, post, WAYS } from '../support/mcp.ts';
 import { createTestApp } from '../support/test-app.ts';
-import { anyone, facts, promptFacts } from '../support/tools.ts';
+import { anyone, noInput, promptFacts } from '../support/tools.ts';
 
 const BYTES_MAX = 4.5 * 1024 * 1024;
 /** Each of these is two characters in JSON, and four in the text of a result. */
@@ -56,10 +56,5 @@ test('with one character beyond Latin-1 each counts twice, as in memory', async 
 });
 
 function tool(name: string, output: { readonly text: string }) {
-  return defineTool(anyone, {
-    ...facts(name),
-    input: v.strictObject({}),
-    output: v.strictObject({ text: v.string() }),
-    run: () => ok(output),
-  });
+  return defineTool(anyone, { ...noInput(name), output: v.strictObject({ text: v.string() }), run: () => ok(output) });
 }

@@ -7,7 +7,7 @@ import { createTestApp } from '../../src/start/package/testing.ts';
 import closeOrder from '../recipes/tools/close-order.ts';
 import countLines from '../recipes/tools/count-lines.ts';
 import { shared } from '../support/shared.ts';
-import { anyone, facts } from '../support/tools.ts';
+import { anyone, facts, noInput } from '../support/tools.ts';
 
 const app = await shared(createTestApp({ tools: [closeOrder, countLines] }));
 const { key } = await app.createKey('alice');
@@ -71,8 +71,7 @@ test('a failure of the tool is a result, one of the protocol is thrown, and a ca
 
 test('a result has any character, also those at which lines end outside of JSON', async () => {
   const says = defineTool(anyone, {
-    ...facts('says'),
-    input: v.strictObject({}),
+    ...noInput('says'),
     run: () => ok({ content: [{ type: 'text', text: 'a\u2028b\u2029c\nd\u0085e' }] }),
   });
   await using saying = await createTestApp({ tools: [() => says] });

@@ -4,14 +4,14 @@ import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok, type SettingsSchema, type ToolDeps } from '../../src/start/package/index.ts';
 import { createTestApp, type Env, failureOf } from '../support/test-app.ts';
-import { anyone, facts } from '../support/tools.ts';
+import { anyone, noInput } from '../support/tools.ts';
 
 /** An app with a tool that returns its settings. */
 function appWith(schema: SettingsSchema, env: Env) {
   const tools = ({ settings }: ToolDeps) => {
     const found = settings(schema);
     const content = [{ type: 'text' as const, text: JSON.stringify(found) }];
-    return [defineTool(anyone, { ...facts('show'), input: v.strictObject({}), run: () => ok({ content }) })];
+    return [defineTool(anyone, { ...noInput('show'), run: () => ok({ content }) })];
   };
   return createTestApp({ tools, env });
 }

@@ -20,7 +20,7 @@ import { temporaryFolder } from '../support/folder.ts';
 import { call, callOverWays, modern, post, request } from '../support/mcp.ts';
 import { storeOn } from '../support/store-mode.ts';
 import { createTestApp, failureOf, type LogLine, sharedApp } from '../support/test-app.ts';
-import { anyone, CONTENT_BLOCKS, facts, steeredTool } from '../support/tools.ts';
+import { anyone, CONTENT_BLOCKS, facts, noInput, steeredTool } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const schemas = { input: v.strictObject({}), output: v.strictObject({ said: v.string() }) };
@@ -90,7 +90,7 @@ const app = await sharedApp({
     defineTool(anyone, { ...facts('says'), ...told }),
     defineTool(anyone, { ...facts('takes'), ...told, input: odd, run: (input) => run(input) as never }),
     defineTool(anyone, { ...facts('counts'), ...told, output: counted }),
-    defineTool(anyone, { ...facts('blocks'), input: v.strictObject({}), run: () => run({}) as never }),
+    defineTool(anyone, { ...noInput('blocks'), run: () => run({}) as never }),
     defineTool(guards.rateLimit({ requests: 5, window: '1m', key: () => undefined }), {
       ...facts('limited'),
       ...told,

@@ -1,11 +1,10 @@
 // Batches on /mcp, which only 2025-03-26 and 2024-11-05 have.
 
 import { describe, expect, test } from 'bun:test';
-import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { call, META, post, request } from '../support/mcp.ts';
 import { bearer, createTestApp, sharedApp } from '../support/test-app.ts';
-import { anyone, facts } from '../support/tools.ts';
+import { anyone, noInput } from '../support/tools.ts';
 
 const pings = (count: number) => Array.from({ length: count }, (_, index) => request('ping', undefined, index));
 
@@ -103,16 +102,14 @@ describe('a batch', () => {
   test('whose user token expires on its way is refused from then on', async () => {
     const tools = ({ guards }: ToolDeps) => [
       defineTool(anyone, {
-        ...facts('slow'),
-        input: v.strictObject({}),
+        ...noInput('slow'),
         run() {
           app.clock.advance(2 * 60 * 60 * 1000);
           return ok({ content: [] });
         },
       }),
       defineTool(guards.userJwt, {
-        ...facts('for_users'),
-        input: v.strictObject({}),
+        ...noInput('for_users'),
         run: (_, { auth }) => ok({ content: [{ type: 'text', text: auth.actor }] }),
       }),
     ];
@@ -150,8 +147,7 @@ describe('a batch', () => {
   test('runs no more calls once their responses are large', async () => {
     let runs = 0;
     const large = defineTool(anyone, {
-      ...facts('large'),
-      input: v.strictObject({}),
+      ...noInput('large'),
       run() {
         runs += 1;
         return ok({ content: [{ type: 'text', text: 'x'.repeat(300 * 1024) }] });

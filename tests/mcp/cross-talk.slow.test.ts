@@ -5,7 +5,7 @@ import * as v from 'valibot';
 import { defineTool, ok } from '../../src/start/package/index.ts';
 import { call, modern, openSse, post, request } from '../support/mcp.ts';
 import { bearer, createTestApp, insertKey } from '../support/test-app.ts';
-import { facts } from '../support/tools.ts';
+import { noInput } from '../support/tools.ts';
 
 const KEYS = 16;
 const AT_A_TIME = 32;
@@ -17,8 +17,7 @@ async function startWhose() {
     env: { RATE_LIMIT_REQUESTS: '0', LOG_LEVEL: 'error' },
     tools: ({ guards }) => [
       defineTool(guards.apiKey, {
-        ...facts('whose'),
-        input: v.strictObject({}),
+        ...noInput('whose'),
         output: v.strictObject({ owner: v.string() }),
         async run(_input, { auth }) {
           await Bun.sleep(Math.random() * 4);

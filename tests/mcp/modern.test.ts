@@ -5,7 +5,7 @@ import * as v from 'valibot';
 import { defineTool, ok } from '../../src/start/package/index.ts';
 import { call, MODERN, modern, post, postModern, request } from '../support/mcp.ts';
 import { sharedApp } from '../support/test-app.ts';
-import { anyone, facts } from '../support/tools.ts';
+import { anyone, facts, noInput } from '../support/tools.ts';
 
 const VERSION = 'io.modelcontextprotocol/protocolVersion';
 const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
@@ -48,9 +48,8 @@ const NEEDS: readonly [what: string, required: object, declared: object, missing
 
 const needy = NEEDS.map(([what, required]) =>
   defineTool(anyone, {
-    ...facts(what.replaceAll(/\W+/g, '_')),
+    ...noInput(what.replaceAll(/\W+/g, '_')),
     requiresClient: required as Record<string, object>,
-    input: v.strictObject({}),
     run: (_input, { clientCapabilities }) =>
       ok({ content: [{ type: 'text', text: Object.keys(clientCapabilities).join() }] }),
   }),

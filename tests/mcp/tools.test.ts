@@ -6,7 +6,7 @@ import * as v from 'valibot';
 import { defineTool, err, ok, type Problem, type ToolContent } from '../../src/start/package/index.ts';
 import { call, callOverWays, post, postModern, request, WAYS } from '../support/mcp.ts';
 import { bearer, createTestApp, sharedApp } from '../support/test-app.ts';
-import { anyone, facts, NOT_JSON, SERVER_TOOLS } from '../support/tools.ts';
+import { anyone, NOT_JSON, noInput, SERVER_TOOLS } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const app = await sharedApp();
@@ -105,16 +105,12 @@ describe('denials are in-band', () => {
       throw new Error('secret detail');
     };
     const tools = [
-      defineTool(anyone, { ...facts('sync'), input: v.strictObject({}), run: thrown }),
-      defineTool(anyone, { ...facts('async'), input: v.strictObject({}), run: async () => thrown() }),
-      defineTool(anyone, { ...facts('not-json'), input: v.strictObject({}), run: () => ok(NOT_JSON) }),
-      defineTool(anyone, { ...facts('no-blocks'), input: v.strictObject({}), run: () => ok({} as ToolContent) }),
-      defineTool(anyone, { ...facts('no-problem'), input: v.strictObject({}), run: () => err('a text' as never) }),
-      defineTool(anyone, {
-        ...facts('not-whole'),
-        input: v.strictObject({}),
-        run: () => err({ code: 'insufficient_scope' } as Problem),
-      }),
+      defineTool(anyone, { ...noInput('sync'), run: thrown }),
+      defineTool(anyone, { ...noInput('async'), run: async () => thrown() }),
+      defineTool(anyone, { ...noInput('not-json'), run: () => ok(NOT_JSON) }),
+      defineTool(anyone, { ...noInput('no-blocks'), run: () => ok({} as ToolContent) }),
+      defineTool(anyone, { ...noInput('no-problem'), run: () => err('a text' as never) }),
+      defineTool(anyone, { ...noInput('not-whole'), run: () => err({ code: 'insufficient_scope' } as Problem) }),
     ];
     await using own = await createTestApp({ tools: () => tools });
     for (const { name } of tools) {
@@ -150,8 +146,7 @@ test('a denial before it counts has the whole rate limit in its headers, and no 
 test('an object that a tool returns is structured, and text', async () => {
   const value = { city: 'Zürich "centre"', degrees: -1.5, notes: [null, 'a\\b'] };
   const tool = defineTool(anyone, {
-    ...facts('weather'),
-    input: v.strictObject({}),
+    ...noInput('weather'),
     output: v.strictObject({ city: v.string(), degrees: v.number(), notes: v.array(v.nullable(v.string())) }),
     run: () => ok(value),
   });

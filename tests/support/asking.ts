@@ -4,7 +4,7 @@ import * as v from 'valibot';
 import { defineTool, form, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { postModern } from './mcp.ts';
 import { createTestApp, insertKey, type TestApp } from './test-app.ts';
-import { anyone, facts } from './tools.ts';
+import { anyone, facts, noInput } from './tools.ts';
 
 export const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
 export const ALL = { elicitation: {} };
@@ -56,8 +56,7 @@ const mine = ({ guards }: ToolDeps) =>
 
 /** Asks all there is at once, whoever calls. */
 export const everything = defineTool(anyone, {
-  ...facts('everything'),
-  input: v.strictObject({}),
+  ...noInput('everything'),
   output,
   run(_input, call) {
     const asked = call.ask({ who: person('Who?'), haiku });

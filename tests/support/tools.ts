@@ -32,6 +32,9 @@ export const facts = (name: string, description?: string): ToolFacts => ({
   annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
 });
 
+/** What a tool without input has beside its `run`. */
+export const noInput = (name: string) => ({ ...facts(name), input: v.strictObject({}) });
+
 /** The source of a `run` that responds with `text`, an expression. */
 export const saying = (text: string): string => `() => ok({ content: [{ type: 'text' as const, text: ${text} }] })`;
 

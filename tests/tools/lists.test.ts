@@ -10,7 +10,7 @@ import { fillKeys } from '../support/fill.ts';
 import { call, callAll, openSse, post, postModern } from '../support/mcp.ts';
 import { BEHIND_PROXY, cameFrom } from '../support/sse-socket.ts';
 import { bearer, createTestApp, listedKeys, sharedApp, type TestApp } from '../support/test-app.ts';
-import { facts } from '../support/tools.ts';
+import { noInput } from '../support/tools.ts';
 
 /** Of a page. */
 const LIST_BYTES_MAX = 100_000;
@@ -81,8 +81,7 @@ describe('a list in pages', () => {
   test('a tool of one’s own that sets no bound lists all keys in pages, too', async () => {
     const all = ({ guards, keys }: ToolDeps) =>
       defineTool(guards.userJwt, {
-        ...facts('all_keys'),
-        input: v.strictObject({}),
+        ...noInput('all_keys'),
         output: v.strictObject({ pages: v.array(v.array(v.string())) }),
         async run(_input, { auth, requestId, clientAddress }) {
           const { subject: userId, actor, grantable } = auth;

@@ -7,7 +7,7 @@ import { createTestApp } from '../../src/start/package/testing.ts';
 import { labelled } from '../support/labels.ts';
 import { callOverWays } from '../support/mcp.ts';
 import { shared } from '../support/shared.ts';
-import { facts } from '../support/tools.ts';
+import { noInput } from '../support/tools.ts';
 
 const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736';
 const PARENT_ID = '00f067aa0ba902b7';
@@ -17,8 +17,7 @@ const OTHER = `00-${OTHER_ID}-${PARENT_ID}-00`;
 
 const traceTool = ({ guards }: ToolDeps) =>
   defineTool(guards.apiKey, {
-    ...facts('trace'),
-    input: v.strictObject({}),
+    ...noInput('trace'),
     output: v.strictObject({ trace: v.any() }),
     run: (_input, { trace }) => ok({ trace: trace ?? null }),
   });

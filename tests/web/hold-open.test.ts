@@ -5,7 +5,7 @@ import * as v from 'valibot';
 import { defineTool, ok } from '../../src/start/package/index.ts';
 import { call } from '../support/mcp.ts';
 import { createTestApp } from '../support/test-app.ts';
-import { anyone, facts } from '../support/tools.ts';
+import { anyone, noInput } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /** A service whose tool `slow` may take two minutes, and returns from its calls one after the other, when told to. */
@@ -19,9 +19,8 @@ async function startSlow() {
   const app = await createTestApp({
     tools: () => [
       defineTool(anyone, {
-        ...facts('slow'),
+        ...noInput('slow'),
         timeoutMs: 120_000,
-        input: v.strictObject({}),
         output: v.strictObject({}),
         async run() {
           await new Promise<void>((resolve) => running.push(resolve));

@@ -1,11 +1,10 @@
 // What a refusal looks like. Which request gets which refusal is tested where the request belongs.
 
 import { expect, test } from 'bun:test';
-import * as v from 'valibot';
 import { type Call, defineTool, err, type Guard, ok } from '../../src/start/package/index.ts';
 import { postJsonText } from '../support/client.ts';
 import { bearer, createTestApp, sharedApp } from '../support/test-app.ts';
-import { facts } from '../support/tools.ts';
+import { noInput } from '../support/tools.ts';
 
 const app = await sharedApp();
 const alice = await bearer(app, 'alice');
@@ -180,7 +179,7 @@ test('a store that is away is 503 for every tool, never a bad credential, and ne
 
 test('a guard of one’s own may ask for what is no scope: the challenge names the scopes alone', async () => {
   const guard: Guard<Call> = () => err({ code: 'insufficient_scope', required: ['say "hi"', 'read'] });
-  const tool = defineTool(guard, { ...facts('guarded'), input: v.strictObject({}), run: () => ok({ content: [] }) });
+  const tool = defineTool(guard, { ...noInput('guarded'), run: () => ok({ content: [] }) });
   await using own = await createTestApp({ tools: () => [tool] });
   const { status, headers } = await own.call('guarded', {});
   expect(status).toBe(403);

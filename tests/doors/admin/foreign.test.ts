@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test';
 import { hash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { defineTool, type ToolDeps, v } from '../../../src/start/package/index.ts';
+import { defineTool, type ToolDeps } from '../../../src/start/package/index.ts';
 import { rows } from '../../support/everything.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { codeFor, register } from '../../support/hand-over.ts';
@@ -12,7 +12,7 @@ import { keysCommand } from '../../support/keys-command.ts';
 import { call, post } from '../../support/mcp.ts';
 import { STORE_MODES, startStore } from '../../support/store-mode.ts';
 import { bearer, COUNTED, createTestApp, listedKeys, type TestApp } from '../../support/test-app.ts';
-import { facts } from '../../support/tools.ts';
+import { noInput } from '../../support/tools.ts';
 
 const FOREIGN = 'unkey_3ZHfVMUHmQ"8kq\\7xn2B';
 const OTHER = 'another-key-of-that-form-1';
@@ -107,8 +107,7 @@ test('a hash without the mark, the shape of a JWT, and other lengths are no keys
 
 const failing = ({ guards }: ToolDeps) =>
   defineTool(guards.apiKey, {
-    ...facts('failing'),
-    input: v.strictObject({}),
+    ...noInput('failing'),
     run: (_, { auth }) => {
       throw new Error(`with ${auth.token}`);
     },

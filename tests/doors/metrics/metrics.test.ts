@@ -7,7 +7,7 @@ import { definePrompt, defineTool, ok, type ToolDeps } from '../../../src/start/
 import { openDatabase } from '../../support/database-client.ts';
 import { call, openSse, post, postModern, request } from '../../support/mcp.ts';
 import { bearer, createTestApp, sharedApp, type TestApp } from '../../support/test-app.ts';
-import { anyone, facts, promptFacts } from '../../support/tools.ts';
+import { anyone, noInput, promptFacts } from '../../support/tools.ts';
 
 const TOKEN = 'a-token-for-scrapers';
 const METRICS = { METRICS_TOKEN: TOKEN };
@@ -122,8 +122,7 @@ test('a call that its client cancelled is counted apart from one that is out of 
   const running = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   let calls = 0;
   const tool = defineTool(anyone, {
-    ...facts('stops'),
-    input: v.strictObject({}),
+    ...noInput('stops'),
     timeoutMs: 1000,
     run: (_input, { signal }) =>
       new Promise((_, reject) => {

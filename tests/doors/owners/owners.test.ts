@@ -31,7 +31,7 @@ import {
   type TestApp,
   type TestResponse,
 } from '../../support/test-app.ts';
-import { facts } from '../../support/tools.ts';
+import { noInput } from '../../support/tools.ts';
 import { advanceUntil } from '../../support/wait-for.ts';
 
 const onMidnight = () => testClock(Date.UTC(2026, 0, 2));
@@ -543,13 +543,7 @@ test('OWNER_* is of owners without a plan; a number is the only way to have more
 const costing =
   (cost: number) =>
   ({ guards }: ToolDeps) =>
-    defineTool(guards.apiKey, {
-      ...facts(`costs_${cost}`),
-      cost,
-      input: v.strictObject({}),
-      output: v.strictObject({}),
-      run: () => ok({}),
-    });
+    defineTool(guards.apiKey, { ...noInput(`costs_${cost}`), cost, output: v.strictObject({}), run: () => ok({}) });
 
 test('where the limit of a key and the quota of its owner refuse, the sentence is that of the quota', async () => {
   await using app = await createTestApp({ env: ADMINS });

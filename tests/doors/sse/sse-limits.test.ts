@@ -1,7 +1,6 @@
 // What many streams, quiet streams and streams that nobody reads do to the server.
 
 import { describe, expect, test } from 'bun:test';
-import * as v from 'valibot';
 import { defineTool, ok } from '../../../src/start/package/index.ts';
 import { postJson } from '../../support/client.ts';
 import { openHttpSocket, postText } from '../../support/http-socket.ts';
@@ -15,7 +14,7 @@ import {
   sessionsOf,
 } from '../../support/sse-socket.ts';
 import { bearer, createTestApp, type TestApp } from '../../support/test-app.ts';
-import { anyone, facts, steeredTool } from '../../support/tools.ts';
+import { anyone, noInput, steeredTool } from '../../support/tools.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 const SESSIONS_MAX = 1000;
@@ -184,8 +183,7 @@ function largeTool(chars: number) {
   const ready = Promise.withResolvers<void>();
   const seen = { running: 0 };
   const tool = defineTool(anyone, {
-    ...facts('large'),
-    input: v.strictObject({}),
+    ...noInput('large'),
     async run() {
       seen.running += 1;
       await ready.promise;

@@ -8,7 +8,7 @@ import { labelled } from '../../support/labels.ts';
 import { leaseOf, serviceOf } from '../../support/service.ts';
 import { STORE_MODES, startStore } from '../../support/store-mode.ts';
 import { bearer, createTestApp, eventsIn, sharedApp } from '../../support/test-app.ts';
-import { facts } from '../../support/tools.ts';
+import { noInput } from '../../support/tools.ts';
 
 const ENV = { ADMIN_CLAIM: 'sub=root' };
 const PLAN = { plan: 'pro', region: 'Zürich' };
@@ -16,8 +16,7 @@ const PLAN = { plan: 'pro', region: 'Zürich' };
 /** What a tool is told. */
 const told = ({ guards }: ToolDeps) =>
   defineTool(guards.apiKey, {
-    ...facts('told'),
-    input: v.strictObject({}),
+    ...noInput('told'),
     output: v.strictObject({ metadata: v.unknown() }),
     run: (_, { auth }) => ok({ metadata: auth.metadata }),
   });

@@ -7,7 +7,7 @@ import { type Collector, type ReceivedSpan, startCollector } from '../../support
 import { call, fetchMcp, modern, openSse, post, request } from '../../support/mcp.ts';
 import { shared } from '../../support/shared.ts';
 import { bearer, createTestApp, type Env, type TestApp } from '../../support/test-app.ts';
-import { anyone, facts } from '../../support/tools.ts';
+import { anyone, facts, noInput } from '../../support/tools.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736';
@@ -26,8 +26,7 @@ const tools = ({ guards }: ToolDeps) => [
   }),
   defineTool(anyone, { ...facts('open'), ...traceOutput, run: (_input, { trace }) => ok({ trace: trace ?? null }) }),
   defineTool(guards.apiKey, {
-    ...facts('failing'),
-    input: v.strictObject({}),
+    ...noInput('failing'),
     run: () => err(failure({ status: 502, code: 'shop_down', detail: 'The shop is closed' })),
   }),
 ];
