@@ -26,9 +26,12 @@ export const UNCACHED_HEADERS = { 'Cache-Control': 'no-store', ...SECURITY_HEADE
 
 export const UNCACHED_JSON_HEADERS = { 'Content-Type': 'application/json', ...UNCACHED_HEADERS } as const;
 
+/** Filled once, because copying costs a fraction of filling. */
+const JSON_HEADERS = new Headers(UNCACHED_JSON_HEADERS);
+
 /** Creates a response with JSON that nobody caches. */
 export const json = (status: number, body: object): Response =>
-  new Response(JSON.stringify(body), { status, headers: UNCACHED_JSON_HEADERS });
+  new Response(JSON.stringify(body), { status, headers: JSON_HEADERS });
 
 /** Sets RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10 §3, §4). */
 export function setLimits(headers: Headers, states: RateLimitStates): void {

@@ -10,14 +10,14 @@ import { err, ok, type Result } from '../../ground/result.ts';
 import { createBudget } from '../../keys/actor.ts';
 import type { Feed } from '../../keys/feed.ts';
 import { countedKeyId } from '../../keys/record.ts';
-import type { Body } from '../../web/body.ts';
-import type { RequestContext } from '../../web/context.ts';
+import { json } from '../../web/headers.ts';
 import { oauthErrorResponse } from '../../web/problem-response.ts';
+import type { BodyHandler } from '../../web/router.ts';
 import type { Macs } from './marks.ts';
 import { CURSOR_CHARS_MAX, type RecentChanges } from './recent-changes.ts';
 import { refuseService } from './refuse.ts';
 import { type Reported, type Used, usedIn } from './reported.ts';
-import { INVALID, jsonResponse, type ServiceRoute, type ServicesOptions, SLOW_DOWN, serviceGuard } from './service.ts';
+import { INVALID, type ServicesOptions, SLOW_DOWN, serviceGuard } from './service.ts';
 
 const UNAVAILABLE: Problem = { code: 'store_unavailable', reason: 'not current' };
 
@@ -26,13 +26,13 @@ export function changesRoute(
   macs: () => Promise<Macs>,
   reported: Reported,
   options: ServicesOptions,
-): ServiceRoute {
+): BodyHandler {
   const { recheck, feed, ageClock, log } = options;
   const allow = serviceGuard(options, { logUse: firstOfEach(logsUses(log)) });
   const budget = createBudget('changes', [LIMITS.askingForChanges], ageClock, log);
   const answerTo = createAnswer(feed, recent, macs);
 
-  async function post(context: RequestContext, body: Body): Promise<Response> {
+  return async (context, body) => {
     const arrivedAtMs = ageClock.monotonicMs();
     const allowed = await allow(context, body);
     if (!allowed.ok) return refuseService(context, allowed.error);
@@ -46,10 +46,8 @@ export function changesRoute(
     await reported.count(used, caller);
     const answer = await answerTo(cursor, arrivedAtMs);
     const problem = (await recheck([caller])).get(caller) ?? (answer === null ? UNAVAILABLE : null);
-    return problem === null ? jsonResponse(answer ?? {}) : refuseService(context, problem);
-  }
-
-  return { post, refuse: refuseService };
+    return problem === null ? json(200, answer ?? {}) : refuseService(context, problem);
+  };
 }
 
 /**

@@ -11,7 +11,7 @@ export function openServices(core: ServicesOptions): DoorRoutes {
   const lazily = atFirstUse('doors/services', import.meta.url);
   const load = lazily(async () => (await import('./routes.ts')).servicesRoutes(core));
   const route = (name: 'introspect' | 'changes'): Handlers => ({
-    post: async (context, body) => (await load())[name].post(context, body),
+    post: async (context, body) => (await load())[name](context, body),
     refuse: refuseService,
     changesNoKeys: true,
   });

@@ -9,29 +9,22 @@ import { parseCost, type RateLimitStates } from '../../ground/rate-limit.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { joinScopes } from '../../ground/text.ts';
 import { countedKeyId } from '../../keys/record.ts';
-import type { Body } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
+import { json } from '../../web/headers.ts';
 import { oauthErrorResponse } from '../../web/problem-response.ts';
+import type { BodyHandler } from '../../web/router.ts';
 import type { Leases } from './lease.ts';
 import { CURSOR_CHARS_MAX } from './recent-changes.ts';
 import { refuseService } from './refuse.ts';
 import { type Reported, type Used, usedIn } from './reported.ts';
-import {
-  INVALID,
-  jsonResponse,
-  type ServiceCall,
-  type ServiceRoute,
-  type ServicesOptions,
-  SLOW_DOWN,
-  serviceGuard,
-} from './service.ts';
+import { INVALID, type ServiceCall, type ServicesOptions, SLOW_DOWN, serviceGuard } from './service.ts';
 
-export function introspectRoute(leases: Leases, reported: Reported, options: ServicesOptions): ServiceRoute {
+export function introspectRoute(leases: Leases, reported: Reported, options: ServicesOptions): BodyHandler {
   const { verifyKey, verifier, guards, recheck, usage, ageClock, log } = options;
   const allow = serviceGuard(options, { costOf: (form) => (form.has('lease') ? (costIn(form) ?? 1) : 1) });
   const keyGuard: Guard<Call, KeyAuth> = apiKeyGuard(verifyKey, log, verifier.revalidate);
 
-  async function post(context: RequestContext, body: Body): Promise<Response> {
+  return async (context, body) => {
     const arrivedAtMs = ageClock.monotonicMs();
     const allowed = await allow(context, body);
     if (!allowed.ok) return refuseService(context, allowed.error);
@@ -39,7 +32,7 @@ export function introspectRoute(leases: Leases, reported: Reported, options: Ser
     const fields = fieldsOf(form);
     if (!fields.ok) return refuseService(context, fields.error);
     return answer(context, caller, fields.value, arrivedAtMs);
-  }
+  };
 
   /** Answers a question that arrived at this time (monotonic). */
   async function answer(
@@ -73,10 +66,8 @@ export function introspectRoute(leases: Leases, reported: Reported, options: Ser
     const limits = limitFields(usage.limitsOf(countedKeyId(known.auth)));
     const { key } = asked.proof;
     const leaseFields = key && leaseFieldsOf?.(key, keyId);
-    return jsonResponse({ ...activeToken(known, context.publicUrl), ...limits, ...leaseFields });
+    return json(200, { ...activeToken(known, context.publicUrl), ...limits, ...leaseFields });
   }
-
-  return { post, refuse: refuseService };
 }
 
 /** What a service sends to remember the answer. */
@@ -147,7 +138,7 @@ function limitFields(states: RateLimitStates) {
  * the key.
  */
 function refuseToken(context: RequestContext, problem: Problem): Response {
-  if (problem.code === 'invalid_api_key') return jsonResponse({ active: false });
+  if (problem.code === 'invalid_api_key') return json(200, { active: false });
   if (problem.code === 'rate_limited') return oauthErrorResponse(problem, null, { error: SLOW_DOWN });
   return refuseService(context, problem);
 }

@@ -1,15 +1,16 @@
 // Assembles the routes: /introspect and /changes, with the leases that services get, the marks by which they know keys,
 // recent changes, and the uses that they report.
 
+import type { BodyHandler } from '../../web/router.ts';
 import { changesRoute } from './changes.ts';
 import { introspectRoute } from './introspect.ts';
 import { createLeases } from './lease.ts';
 import { createMacs } from './marks.ts';
 import { RecentChanges } from './recent-changes.ts';
 import { createReported } from './reported.ts';
-import type { ServiceRoute, ServicesOptions } from './service.ts';
+import type { ServicesOptions } from './service.ts';
 
-export function servicesRoutes(options: ServicesOptions): Readonly<Record<'introspect' | 'changes', ServiceRoute>> {
+export function servicesRoutes(options: ServicesOptions): Readonly<Record<'introspect' | 'changes', BodyHandler>> {
   const macs = createMacs(options.signing('client_id'));
   const recent = new RecentChanges(options);
   const reported = createReported(macs, options);

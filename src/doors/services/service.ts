@@ -17,8 +17,6 @@ import type { Usage } from '../../uses/usage.ts';
 import type { Log } from '../../watch/log.ts';
 import { type Body, formIn } from '../../web/body.ts';
 import { carriesCredential, type RequestContext } from '../../web/context.ts';
-import { UNCACHED_JSON_HEADERS } from '../../web/headers.ts';
-import type { BodyHandler, Refuse } from '../../web/router.ts';
 
 const SERVICE_SCOPE = 'introspect';
 
@@ -55,11 +53,6 @@ export interface ServicesOptions {
   /** The feed's clock, which also counts while the machine sleeps. */
   readonly ageClock: Clock;
   readonly log: Log;
-}
-
-export interface ServiceRoute {
-  readonly post: BodyHandler;
-  readonly refuse: Refuse;
 }
 
 interface ServiceRequest {
@@ -143,10 +136,3 @@ function clientIdGuard(log: Log): Guard<Call & ClientCall & KeyAuth> {
     return err(problem);
   };
 }
-
-/** Filled once, because copying costs a fraction of filling. */
-const HEADERS = new Headers(UNCACHED_JSON_HEADERS);
-
-/** Creates a response. `body` is an object, or JSON text. */
-export const jsonResponse = (body: object | string): Response =>
-  new Response(typeof body === 'string' ? body : JSON.stringify(body), { headers: HEADERS });
