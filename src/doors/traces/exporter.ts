@@ -2,12 +2,13 @@
 // dropped and counted. No call waits for it.
 
 import { bodyOf, fetchEncoded, fetchFault, inTime } from '../../ground/documents.ts';
-import { type Cancel, type Clock, type RandomBytes, withTimeout } from '../../ground/runtime.ts';
+import { type Cancel, type Clock, withTimeout } from '../../ground/runtime.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../../ground/server-info.ts';
 import { isObject } from '../../ground/text.ts';
 import type { Log } from '../../watch/log.ts';
 import { type Attributes, type Batch, type Span, SpanWriter } from './encoding.ts';
 import type { TraceSettings } from './settings.ts';
+import type { TracesOptions } from './tracer.ts';
 
 const BATCH_MAX = 512;
 const BATCH_EVERY_MS = 5000;
@@ -26,20 +27,12 @@ const LOG_EVERY_MS = 60_000;
 /** The statuses after which a batch is sent again (OTLP, "OTLP/HTTP Response"), and 500 is none. */
 const RETRIED: readonly number[] = [429, 502, 503, 504];
 
-interface ExporterOptions {
-  readonly settings: TraceSettings;
-  readonly instance: string;
-  readonly clock: Clock;
-  readonly random: RandomBytes;
-  readonly log: Log;
-}
-
 /** What came of sending a batch once. `isLost`: sending it again may help. */
 type Outcome =
   | { readonly rejected: number }
   | { readonly fault: string; readonly isLost: boolean; readonly retryAfterMs?: number | undefined };
 
-export function createExporter({ settings, instance, clock, random, log }: ExporterOptions) {
+export function createExporter(settings: TraceSettings, { instance, clock, random, log }: TracesOptions) {
   const drops = createDrops(settings, clock, log);
   const ending = new AbortController();
   const post = createPost(settings, clock, ending.signal);

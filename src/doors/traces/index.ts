@@ -1,21 +1,7 @@
 // Traces: calls as OpenTelemetry spans, sent by OTLP over HTTP (README.md). A door: loaded where an endpoint is set, and the
 // server works without it.
 
-import type { Identify } from '../../calls/identify.ts';
-import type { Env } from '../../config/env.ts';
-import type { Clock, RandomBytes } from '../../ground/runtime.ts';
-import type { Log } from '../../watch/log.ts';
-
-export interface TracesOptions {
-  readonly env: Env;
-  readonly config: { readonly basePath: string; readonly production: boolean };
-  /** Health's: random for each process. */
-  readonly instance: string;
-  readonly identify: Identify;
-  readonly clock: Clock;
-  readonly random: RandomBytes;
-  readonly log: Log;
-}
+import type { TracesOptions } from './tracer.ts';
 
 /** Loads the traces. Null without an endpoint that can be used; says why. */
 export async function openTraces(core: TracesOptions) {
@@ -27,6 +13,6 @@ export async function openTraces(core: TracesOptions) {
   for (const { event, variable, reason } of warnings) log.warn(event, { variable, reason });
   if (settings === null) return null;
   const [{ createExporter }, { createSpans }] = await Promise.all([import('./exporter.ts'), import('./spans.ts')]);
-  const { add, dropped, stop } = createExporter({ ...core, settings });
-  return { observer: createSpans({ ...core, basePath: config.basePath, settings, add }), dropped, stop };
+  const { add, dropped, stop } = createExporter(settings, core);
+  return { observer: createSpans(settings, core, add), dropped, stop };
 }

@@ -3,7 +3,7 @@
 
 import type { Observer, Transport } from '../../api/observer.ts';
 import { type Call, callIn, headerTrace, metaTrace, type RequestCaller, type Trace } from '../../calls/call.ts';
-import type { Identify, Identity } from '../../calls/identify.ts';
+import type { Identity } from '../../calls/identify.ts';
 import type { Operation } from '../../calls/operation.ts';
 import { type Awaitable, chain, isPromise } from '../../ground/result.ts';
 import { clientText } from '../../mcp/client.ts';
@@ -12,12 +12,9 @@ import { apiKeyIn, CODES, type RequestMessage } from '../../mcp/message.ts';
 import type { Peer, Reply } from '../../mcp/server.ts';
 import { carriesCredential, type RequestContext } from '../../web/context.ts';
 import { codeOf } from '../../web/problem-response.ts';
-import { type Begun, createTracer, type Ended, type TracerOptions } from './tracer.ts';
-
-interface SpansOptions extends TracerOptions {
-  readonly basePath: string;
-  readonly identify: Identify;
-}
+import type { Span } from './encoding.ts';
+import type { TraceSettings } from './settings.ts';
+import { type Begun, createTracer, type Ended, type TracesOptions } from './tracer.ts';
 
 /** The span of a call. */
 interface CallSpan {
@@ -52,8 +49,13 @@ class SpanTrace implements Trace {
 /** A call, with what its guards may have added. */
 type AnyCall = Call & { readonly auth?: { readonly keyId?: string } };
 
-export function createSpans({ basePath, identify, settings, clock, random, add }: SpansOptions): Observer {
-  const tracer = createTracer({ settings, clock, random, add });
+export function createSpans(settings: TraceSettings, core: TracesOptions, add: (span: Span) => void): Observer {
+  const {
+    config: { basePath },
+    identify,
+    clock,
+  } = core;
+  const tracer = createTracer(settings, core, add);
   const toolsPath = `${basePath}/tools/`;
   const askedPaths: readonly (string | null)[] = [`${basePath}/verify`, `${basePath}/introspect`];
 

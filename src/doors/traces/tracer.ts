@@ -1,16 +1,23 @@
 // Begins and ends spans: ids, the sampler's decision, times.
 
 import type { Trace } from '../../calls/call.ts';
+import type { Identify } from '../../calls/identify.ts';
+import type { Env } from '../../config/env.ts';
 import type { Clock, RandomBytes } from '../../ground/runtime.ts';
+import type { Log } from '../../watch/log.ts';
 import type { Span } from './encoding.ts';
 import type { Sampler, TraceSettings } from './settings.ts';
 
-export interface TracerOptions {
-  readonly settings: TraceSettings;
+/** What this door takes of the core. */
+export interface TracesOptions {
+  readonly env: Env;
+  readonly config: { readonly basePath: string; readonly production: boolean };
+  /** Health's: random for each process. */
+  readonly instance: string;
+  readonly identify: Identify;
   readonly clock: Clock;
   readonly random: RandomBytes;
-  /** Adds a span that has ended. */
-  readonly add: (span: Span) => void;
+  readonly log: Log;
 }
 
 /** A span that has begun. */
@@ -19,8 +26,8 @@ export type Begun = Pick<Span, 'traceId' | 'spanId' | 'parent'>;
 /** What is known of a span when it ends. */
 export type Ended = Pick<Span, 'name' | 'isError' | 'attributes'>;
 
-export function createTracer({ settings, clock, random, add }: TracerOptions) {
-  const { sampler } = settings;
+/** Creates the tracer. `add` adds a span that has ended. */
+export function createTracer({ sampler }: TraceSettings, { clock, random }: TracesOptions, add: (span: Span) => void) {
   const ids = createIds(random);
   return {
     /** Begins a span; undefined if the sampler leaves it out. */
