@@ -10,8 +10,8 @@ import { createVerdicts, type Verdict } from './verdicts.ts';
 import { issuerOutageIn } from './verification-keys.ts';
 
 /** The compact serialization (RFC 7515 §7.1). Jose also takes padding and white space: a token would have many spellings. */
-const COMPACT_JWS = /^[\w-]+\.[\w-]+\.[\w-]+$/;
-const TOKEN_CHARS_MAX = 16 * 1024; // tokens of large issuers stay far below
+export const COMPACT_JWS = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+export const TOKEN_CHARS_MAX = 16 * 1024; // tokens of large issuers stay far below
 
 const GRANTABLE_BYTES_MAX = 4 * 1024 * 1024; // for all verdicts: one token may have thousands of scopes
 

@@ -1,7 +1,7 @@
 // Adds a rule for an operator, or says in one sentence why not. The inserting statement decides; what is looked at before
 // only finds the words.
 
-import { err, ok, type Result } from '../../ground/result.ts';
+import { err, ok } from '../../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
 import type { Origin } from '../../keys/actor.ts';
 import { hasEnded, hashKey, mintId } from '../../keys/record.ts';
@@ -32,17 +32,13 @@ export interface RuleRequest extends AskedRule {
   readonly keySet: KeySetSource | undefined;
 }
 
-export interface AddedRule {
-  readonly id: string;
-  readonly owner: string | null;
-  /** Any of these must be asked for of the platform. */
-  readonly audiences: readonly string[];
-}
-
 const SECRET_BYTES = 32;
 
-/** Returns the rule, which may have been there. Its error is a sentence for the operator. */
-export async function addRule(request: RuleRequest, options: AddingOptions): Promise<Result<AddedRule, string>> {
+/**
+ * Returns the rule, which may have been there, and the audiences any of which must be asked for of the platform. Its error is
+ * a sentence for the operator.
+ */
+export async function addRule(request: RuleRequest, options: AddingOptions) {
   const { store, settings, clock, random, sha256, origin, warn } = options;
   const { keySet, ...asked } = request;
   const nowMs = clock.nowMs();

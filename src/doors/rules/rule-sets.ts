@@ -20,15 +20,13 @@ export interface RuleSet {
 /** The word by which the feed announces that rules have changed (db/0002_rules.sql). */
 const RULES_CHANGED = 'rules';
 
-interface RuleSetsOptions {
-  readonly store: RuleStore;
-  readonly feed: Feed;
-  readonly clock: Clock;
-  /** Takes all rules once they are read. */
-  readonly onRead: (rules: readonly StoredRule[]) => void;
-}
-
-export function createRuleSets({ store, feed, clock, onRead }: RuleSetsOptions) {
+/** Creates what keeps the rules. `onRead` takes all of them once they are read. */
+export function createRuleSets(
+  store: RuleStore,
+  feed: Feed,
+  clock: Clock,
+  onRead: (rules: readonly StoredRule[]) => void,
+) {
   const reads = singleFlights<RuleSet>();
   let rules: RuleSet | null = null;
   let changes = 0; // a read that began before a change must not be kept after it

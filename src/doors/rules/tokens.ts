@@ -44,7 +44,7 @@ export interface TokensOptions {
 export function createTokens(options: TokensOptions) {
   const { db, config, address, feed, lookupBudgets, ageClock: clock, sha256, log, watch } = options;
   const keySets = createKeySets({ clock, log });
-  const ruleSets = createRuleSets({ store: createRuleStore(db), feed, clock, onRead: keySets.keepOnly });
+  const ruleSets = createRuleSets(createRuleStore(db), feed, clock, keySets.keepOnly);
   const { users, audiencesOf } = ruleSettings(config, address);
   const signatures = createSignatures(lookupBudgets);
 
