@@ -71,11 +71,15 @@ export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {
     clearProgress();
     stderr.write(`${redact(withEscapes(line))}\n`);
   }
-  const write = (text: string) =>
-    new Promise<void>((resolve, reject) => {
-      clearProgress();
-      stdout.write(text, (error?: Error | null) => (error ? reject(unwritten(error)) : resolve()));
+  async function write(text: string): Promise<void> {
+    clearProgress();
+    const written = new Promise<void>((resolve, reject) => {
+      stdout.write(text, (error?: Error | null) => (error ? reject(error) : resolve())); // Deno throws some errors
     });
+    await written.catch((error) => {
+      throw unwritten(error);
+    });
+  }
   return {
     env,
     stdin,
@@ -91,7 +95,9 @@ export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {
       if (yes) return;
       if (!stdin.isTTY) throw new CommandError(`${question} Confirm with --yes`, 2);
       const asking = createInterface({ input: stdin, output: stderr });
-      const answer = await asking.question(`${withEscapes(question)} [y/N] `).catch(() => ''); // Ctrl-C or Ctrl-D
+      const left = new Promise<string>((resolve) => asking.once('close', () => resolve(''))); // Ctrl-C or Ctrl-D
+      const answered = asking.question(`${withEscapes(question)} [y/N] `).catch(() => ''); // Deno lets it wait then
+      const answer = await Promise.race([answered, left]);
       asking.close();
       if (!/^y(es)?$/i.test(answer.trim())) throw new CommandError('nothing was changed', 2);
     },

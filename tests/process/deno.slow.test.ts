@@ -275,3 +275,33 @@ test('commands do on Deno what they do on Bun: they write tables, and find a ser
   expect(code).toBe(0);
   expect(await onDeno('health')).toEqual({ code: 0, stdout: '', stderr: '' });
 });
+
+test.each([
+  ['Ctrl-C', '\x03'],
+  ['Ctrl-D', '\x04'],
+])('a question of a command is left by %s on Deno, too, and a disk without space is one line', async (_, typed) => {
+  const env = { PATH: process.env.PATH ?? '', JWT_SECRET: TEST_SECRET, PORT: '0' };
+  await using server = await startServer({ env });
+  const [deno = ''] = commandOf('deno');
+  const keys = [deno, 'run', '--allow-all', join(ROOT, 'src/cli.ts'), 'keys'];
+  const options = { cwd: server.folder, env };
+  await run([...keys, 'create', '--user', 'alice', '--name', 'a'], options);
+  let said = '';
+  const command = Bun.spawn([...keys, 'revoke', '--all'], {
+    ...options,
+    terminal: {
+      data(terminal, chunk) {
+        const isAsked = said.includes('[y/N]');
+        said += new TextDecoder().decode(chunk);
+        if (!isAsked && said.includes('[y/N]')) terminal.write(typed);
+      },
+    },
+  });
+  expect(await command.exited).toBe(2);
+  expect(said).toContain('nothing was changed');
+  const unwritten = await run(['bash', '-c', '"$0" "$@" >/dev/full', ...keys, 'list'], options);
+  expect(unwritten).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^mcp-key-server: stdout: No space [^\n]*\n$/),
+  });
+});
