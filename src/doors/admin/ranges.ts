@@ -25,15 +25,19 @@ async function newestRow(db: Database): Promise<number> {
   return Number((await db.read(NEWEST_ROW))[0]?.row ?? 0);
 }
 
-/** Yields ranges of rows after `after`, oldest first. `whole`: as one range, because an index finds the rows. */
+/**
+ * Yields ranges of rows after `after`, oldest first. `whole`: as one range, because an index finds the rows. `rowsMax`: for
+ * what returns nearly all of them.
+ */
 export async function* rangesAfter(
   db: Database,
   after: number,
   whole: boolean,
   onRange?: OnRange,
+  rowsMax = RANGE_ROWS,
 ): AsyncGenerator<Range> {
   const newest = whole ? Number.MAX_SAFE_INTEGER : await newestRow(db);
-  const rows = whole ? newest : RANGE_ROWS;
+  const rows = whole ? newest : rowsMax;
   for (let from = after; from < newest; from += rows) {
     const to = Math.min(newest, from + rows);
     yield { after: from, to };

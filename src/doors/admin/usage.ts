@@ -45,8 +45,11 @@ FROM (SELECT k.user_id AS owner, ${units} AS units FROM api_keys k WHERE ${where
   ) => `SELECT * FROM (SELECT k.user_id AS owner, k.id, ${units} AS units FROM api_keys k WHERE ${where})
 WHERE units > 0`,
 };
+/** The most sums that one statement returns: 2 MB with long names, of the 10 that a remote database may send. */
+const SUMS_MAX = 10_000;
 const ENDED = `SELECT owner, NULL AS id, sum(units) AS units FROM ended_uses
-WHERE day BETWEEN ?1 AND ?2 AND (?3 IS NULL OR owner = ?3) GROUP BY owner HAVING sum(units) > 0`;
+WHERE owner > ?4 AND day BETWEEN ?1 AND ?2 AND (?3 IS NULL OR owner = ?3)
+GROUP BY owner HAVING sum(units) > 0 ORDER BY owner LIMIT ${SUMS_MAX}`;
 const ALL_ENDED = 'SELECT count(*) AS days, total(units) AS units FROM ended_uses';
 /** A key that is deleted while keys are read is seen twice or never: then all is read again, but not for ever. */
 const TRIES_MAX = 5;
@@ -64,8 +67,8 @@ export async function usageOf(db: Database, query: UsageQuery, onRange?: OnRange
 async function usedIn(db: Database, { by, owner, from, to }: UsageQuery, onRange?: OnRange): Promise<Used[]> {
   const isOfOne = owner !== undefined;
   const sql = SUMS[by](`k.row > ?1 AND k.row <= ?2${isOfOne ? ' AND k.user_id = ?3' : ''}`, unitsBetween(from, to));
-  const rows: Row[] = [...(await db.read({ sql: ENDED, args: [from, to, owner ?? null] }))];
-  for await (const { after, to: last } of rangesAfter(db, FIRST_ROW, isOfOne, onRange))
+  const rows = await endedIn(db, from, to, owner ?? null);
+  for await (const { after, to: last } of rangesAfter(db, FIRST_ROW, isOfOne, onRange, SUMS_MAX))
     rows.push(...(await db.read({ sql, args: [after, last, ...(isOfOne ? [owner] : [])] })));
   const used = rows.map((row) => ({
     owner: String(row.owner),
@@ -73,6 +76,15 @@ async function usedIn(db: Database, { by, owner, from, to }: UsageQuery, onRange
     units: Number(row.units),
   }));
   return by === 'key' ? used : summed(used);
+}
+
+async function endedIn(db: Database, from: number, to: number, owner: string | null): Promise<Row[]> {
+  const ended: Row[] = [];
+  for (;;) {
+    const page = await db.read({ sql: ENDED, args: [from, to, owner, String(ended.at(-1)?.owner ?? '')] });
+    ended.push(...page);
+    if (page.length < SUMS_MAX) return ended;
+  }
 }
 
 function summed(used: readonly Used[]): Used[] {
