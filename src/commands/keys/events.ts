@@ -12,6 +12,8 @@ const LIMIT_MAX = 10_000;
 const FOLLOW_EVERY_MS = 1000;
 /** Events that one statement scans for an owner's, or those of a time. */
 const RANGE_EVENTS = 100_000;
+/** Events that one statement returns: 3 MB with long names, of the 10 that a remote database may send. */
+const PAGE_EVENTS = 1000;
 
 export const verb = command({
   name: 'keys events',
@@ -72,10 +74,11 @@ async function newestOf(trail: Trail, which: Which, reached: number, progress: P
   const found: KeyEvent[] = [];
   for (let before = reached + 1; before > 1 && found.length < which.limit; ) {
     const afterSeq = Math.max(0, before - 1 - rangeEvents);
-    const limit = which.limit - found.length;
-    found.push(...(await trail.newest({ ...which, limit, afterSeq, beforeSeq: before })));
-    before = afterSeq + 1;
-    progress(reached - afterSeq);
+    const limit = Math.min(PAGE_EVENTS, which.limit - found.length);
+    const page = await trail.newest({ ...which, limit, afterSeq, beforeSeq: before });
+    found.push(...page);
+    before = page[limit - 1]?.seq ?? afterSeq + 1;
+    progress(reached - before + 1);
   }
   return found.reverse();
 }
@@ -93,11 +96,11 @@ async function oldestOf(
   let readTo = after;
   while (readTo < reached) {
     const to = Math.min(reached, readTo + rangeEvents);
-    const limit = which.limit - found.length;
+    const limit = Math.min(PAGE_EVENTS, which.limit - found.length);
     const page = await trail.oldest({ ...which, limit, afterSeq: readTo, beforeSeq: to + 1 });
     found.push(...page);
-    if (page.length === limit) return [found, page.at(-1)?.seq ?? to];
-    readTo = to;
+    readTo = page[limit - 1]?.seq ?? to;
+    if (found.length === which.limit) return [found, readTo];
     progress(readTo - after);
   }
   return [found, Math.max(after, reached)];
