@@ -103,8 +103,7 @@ function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
   }
   const mcp = mcpRoute({
     mcp: mcpOver('http'),
-    checksKey: ({ method, params }) =>
-      method === 'tools/call' && offered.tools.get(String(params.name))?.credential === 'api_key',
+    toolOf: ({ method, params }) => (method === 'tools/call' ? offered.tools.get(String(params.name)) : undefined),
     recheck,
     streams,
     identify,

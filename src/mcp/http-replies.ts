@@ -29,10 +29,15 @@ export function createHttpReplies(streams: Streams) {
     /** Creates a 400 with the text of a JSON-RPC error. */
     refusal: (context: RequestContext, text: string): Response =>
       write(context, text, 400) ?? problemResponse(OVERLOADED, context.requestId),
-    /** Creates the response to a POST of a single request. */
-    respond({ text, status, call, challenge }: Reply, request: RequestMessage, { era, sender }: Peer): Response {
+    /** Creates the response to a POST of a single request. `initialLimits` are those of its tool, if no call was made. */
+    respond(
+      { text, status, call, challenge }: Reply,
+      request: RequestMessage,
+      { era, sender }: Peer,
+      initialLimits?: RateLimitStates,
+    ): Response {
       const { context } = sender;
-      const limits = call?.response.limits;
+      const limits = call?.response.limits ?? initialLimits;
       if (challenge) return problemResponse(challenge.problem, context.requestId, challenge.header, limits);
       return (
         write(context, text, status, limits) ??
@@ -53,15 +58,20 @@ export function unauthorized(
   { requestId, credentials, publicUrl }: RequestContext,
   problem: Problem,
   signIn: SignIn | null,
+  limits?: RateLimitStates,
 ) {
   const at = credentials.xApiKey === null ? signIn?.under(publicUrl) : undefined;
-  return problemResponse(problem, requestId, challengeFor(problem, at ?? null));
+  return problemResponse(problem, requestId, challengeFor(problem, at ?? null), limits);
 }
 
 /** Resolves with the 401 for a whole POST: for a bad bearer token if clients sign in, for a key that has ended always. */
-export async function refusalOfSender(sender: Sender, signIn: SignIn | null): Promise<Response | null> {
+export async function refusalOfSender(
+  sender: Sender,
+  signIn: SignIn | null,
+  limits?: RateLimitStates,
+): Promise<Response | null> {
   const problem = (signIn && (await sender.badBearer())) ?? (await sender.endedKey());
-  return problem && unauthorized(sender.context, problem, signIn);
+  return problem && unauthorized(sender.context, problem, signIn, limits);
 }
 
 export const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });

@@ -4,6 +4,7 @@
 import type { Call } from '../calls/call.ts';
 import { type Identify, Sender } from '../calls/identify.ts';
 import type { Recheck } from '../calls/proof.ts';
+import type { Tool } from '../calls/tool.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import { type Awaitable, chain } from '../ground/result.ts';
 import type { Log } from '../watch/log.ts';
@@ -37,8 +38,8 @@ import type { Mcp, Peer } from './server.ts';
 
 interface McpRouteOptions {
   readonly mcp: Mcp;
-  /** Returns whether the request calls a tool whose guard verifies the key. */
-  readonly checksKey: (request: RequestMessage) => boolean;
+  /** Returns the tool that the request calls; undefined if it calls none. */
+  readonly toolOf: (request: RequestMessage) => Tool | undefined;
   readonly recheck: Recheck;
   readonly streams: Streams;
   readonly identify: Identify;
@@ -50,10 +51,10 @@ interface McpRouteOptions {
 }
 
 export function mcpRoute(options: McpRouteOptions): BodyHandler {
-  const { mcp, checksKey, recheck, streams, identify, signIn, eager, log } = options;
+  const { mcp, toolOf, recheck, streams, identify, signIn, eager, log } = options;
   const replies = createHttpReplies(streams);
   const batch = createBatch(mcp, recheck, replies);
-  const single = createSingle({ mcp, checksKey, streams, replies, signIn });
+  const single = createSingle({ mcp, toolOf, streams, replies, signIn });
 
   /** Refuses senders who must first get another credential, whatever they posted. Synchronous in the usual case. */
   function refusalOf(sender: Sender, value: unknown, classified: Classified): Awaitable<Response | null> {
@@ -61,15 +62,15 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
     if (!context.acceptsCredentials && carriesApiKey(value)) {
       return problemResponse(refuseInClear(log, context), context.requestId);
     }
+    const tool = classified.kind === 'request' ? toolOf(classified.request) : undefined;
     if (!carriesCredential(context.credentials)) {
       const isChallenged = signIn !== null && eager && !carriesApiKey(value);
-      return isChallenged ? unauthorized(context, missing(signIn), signIn) : null;
+      return isChallenged ? unauthorized(context, missing(signIn), signIn, tool?.initialLimits) : null;
     }
     // The guard of a tool for keys verifies the key anyway, and server.ts turns its refusal into the 401; single does so
     // if no guard runs.
-    const isGuarded =
-      classified.kind === 'request' && checksKey(classified.request) && !isStreamed(classified.request, context);
-    return signIn === null && isGuarded ? null : refusalOfSender(sender, signIn);
+    const isGuarded = classified.kind === 'request' && checksKey(tool) && !isStreamed(classified.request, context);
+    return signIn === null && isGuarded ? null : refusalOfSender(sender, signIn, tool?.initialLimits);
   }
 
   return (context, body: Body) => {
@@ -99,21 +100,24 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
   }
 }
 
-interface SingleOptions extends Pick<McpRouteOptions, 'mcp' | 'checksKey' | 'streams' | 'signIn'> {
+interface SingleOptions extends Pick<McpRouteOptions, 'mcp' | 'toolOf' | 'streams' | 'signIn'> {
   readonly replies: HttpReplies;
 }
 
 /** Creates the handler of a single request, which responds with a stream if the client wants progress. */
-function createSingle({ mcp, checksKey, streams, replies, signIn }: SingleOptions) {
+function createSingle({ mcp, toolOf, streams, replies, signIn }: SingleOptions) {
   function single(sender: Sender, { request, era, capabilities }: IncomingRequest): Awaitable<Response> {
     const { context } = sender;
     const canceller = era === 'modern' ? context.request : undefined;
     const peer: Peer = { sender, era, capabilities, signIn, canceller };
     if (isStreamed(request, context)) return streamed(request, peer);
     return chain(mcp(request, peer), (reply) => {
-      if (reply.call !== undefined || !checksKey(request)) return replies.respond(reply, request, peer);
+      if (reply.call !== undefined) return replies.respond(reply, request, peer);
+      const tool = toolOf(request);
+      const respond = () => replies.respond(reply, request, peer, tool?.initialLimits);
+      if (!checksKey(tool)) return respond();
       // The parameters were refused before a guard looked at the key.
-      return chain(refusalOfSender(sender, signIn), (refused) => refused ?? replies.respond(reply, request, peer));
+      return chain(refusalOfSender(sender, signIn, tool?.initialLimits), (refused) => refused ?? respond());
     });
   }
 
@@ -141,7 +145,7 @@ function createSingle({ mcp, checksKey, streams, replies, signIn }: SingleOption
     }
     async function finished(): Promise<Response> {
       const reply = await mcp(request, { ...peer, begin, canceller: era === 'modern' ? canceller : undefined });
-      if (stream === undefined) return replies.respond(reply, request, peer);
+      if (stream === undefined) return replies.respond(reply, request, peer, toolOf(request)?.initialLimits);
       sendReply(stream, reply.text, () => deniedText(request, era, OVERLOADED));
       stream.close();
       return stream.response;
@@ -151,6 +155,9 @@ function createSingle({ mcp, checksKey, streams, replies, signIn }: SingleOption
 
   return single;
 }
+
+/** Returns whether the tool's guard verifies the key. */
+const checksKey = (tool: Tool | undefined): boolean => tool?.credential === 'api_key';
 
 const missing = ({ handsOutKeys }: SignIn): Problem => ({ code: handsOutKeys ? 'missing_api_key' : 'missing_token' });
 

@@ -2,8 +2,8 @@
 
 import { expect, test } from 'bun:test';
 import { testClock } from '../support/clock.ts';
-import { type Ask, call, post, postModern, WAYS } from '../support/mcp.ts';
-import { createTestApp } from '../support/test-app.ts';
+import { type Ask, call, post, postModern, request, WAYS } from '../support/mcp.ts';
+import { bearer, createTestApp } from '../support/test-app.ts';
 
 const LIMITS = [
   ['rate_limited', { rateLimit: { requests: 1, window: '1h' } }, 'Rate limit exceeded; try again later', 3600],
@@ -57,5 +57,28 @@ test('the headers say what is left, of a result and of a refusal, in both eras',
       expect(status).toBe(200);
       expect(headers.get('ratelimit')).toStartWith(`"${code === 'rate_limited' ? 'key' : 'quota'}";r=0;`);
     }
+  }
+});
+
+test('a call that is refused before its key is looked at states the whole limit, as over REST', async () => {
+  const connect = { OAUTH_REDIRECTS: 'loopback' };
+  for (const env of [{}, connect, { ...connect, MCP_AUTH: 'lazy' }]) {
+    await using app = await createTestApp({ env });
+    const { key, id } = await app.createKey('alice');
+    await app.call('revoke_api_key', { keyId: id }, await bearer(app, 'alice'));
+    const ended = { 'x-api-key': key };
+    const good = { 'x-api-key': (await app.createKey('alice')).key };
+    const refused = [
+      await post(app, call('get_data', []), good),
+      await post(app, call('get_data', []), ended),
+      await post(app, call('get_data'), ended),
+      await post(app, call('get_data', {}, { _meta: { progressToken: 0 } }), ended),
+      await postModern(app, 'tools/call', { name: 'get_data', requestState: 7 }, { headers: good }),
+      await post(app, call('get_data')),
+      await post(app, call('get_data'), { authorization: `Bearer ${key}` }),
+    ];
+    expect(refused.map(({ headers }) => headers.get('ratelimit'))).toEqual(refused.map(() => '"key";r=1000;t=3600'));
+    const others = [request('tools/list'), call('no_tool'), [call('get_data')]];
+    for (const body of others) expect((await post(app, body, ended)).headers.get('ratelimit')).toBeNull();
   }
 });
