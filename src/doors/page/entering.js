@@ -94,6 +94,9 @@ function begin(who, isSame, result) {
   welcome(result === undefined ? who.hasNone : hasNone(result));
 }
 
+/** Where a person goes on; the first that is there gets the focus. */
+const NEXT = ['task', 'new key', 'go on', 'new', 'refresh'];
+
 /** Draws the page, and focuses where the person continues. */
 function welcome(isFirst) {
   const { made, task, list, session } = page;
@@ -105,12 +108,12 @@ function welcome(isFirst) {
     typeAgain(document.getElementById('decided'), task.typed);
     task.typed = undefined; // what is typed from now on stays
   }
-  ['task', 'new key', begins ? 'name' : 'go on', 'all', 'new'].some(focusOn);
+  (begins ? ['name'] : NEXT).some(focusOn);
 }
 
 function decline() {
-  set({ offer: null }, 'all', 'new', 'task');
-  if (page.session === null) askToSignIn('');
+  set({ offer: null }, ...NEXT);
+  if (page.session === null) set({ why: '' }, 'sign-in');
 }
 
 const withName = (id, called) => html`${nameOf(String(id))}${called && called !== id && html` (${nameOf(called)})`}`;

@@ -80,7 +80,7 @@ function leaveEnded(failure) {
 function createView(task) {
   const saved = () => {
     page.made.close();
-    set({ made: null }, 'new', 'all');
+    set({ made: null }, 'new');
   };
   const show = (made) => {
     set({ task: null, made: newKey({ made, saved }) }, 'new key');

@@ -6,9 +6,9 @@ import type { Page } from 'playwright-core';
 import { describeInBrowser, takePage } from '../../support/browser.ts';
 import { register } from '../../support/hand-over.ts';
 import { askForKey } from '../../support/key-request.ts';
-import { createTestApp, type Env, type TestApp } from '../../support/test-app.ts';
+import { ADMINS, createTestApp, type Env, type TestApp } from '../../support/test-app.ts';
 import { beside } from './customer-app.ts';
-import { appForBrowser, historyOf, withKeysPage } from './keys-page.ts';
+import { adminLink, appForBrowser, historyOf, withKeysPage } from './keys-page.ts';
 
 const signInButton = (page: Page) => page.getByRole('button', { name: /^Sign in at 127\.0\.0\.1:\d+$/ });
 
@@ -83,6 +83,14 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
         .waitFor();
     },
   },
+  'an admin looks at owners': {
+    env: ADMINS,
+    async before(page, app) {
+      await open(page, (await adminLink(app)).at);
+      await page.getByRole('heading', { name: 'Owners' }).waitFor();
+    },
+    stays: heading('Owners'),
+  },
   'a connection waits': {
     env: { OAUTH_REDIRECTS: 'https://client.example/back' },
     async before(page, app) {
@@ -113,6 +121,7 @@ describeInBrowser('a link of somebody else', (browser) => {
         await page.getByRole('button', { name: 'No', exact: true }).click();
         await page.getByRole('heading', { name: 'Sign in as mallory?' }).waitFor({ state: 'detached' });
         await stays(page);
+        expect(await page.evaluate(() => document.activeElement?.tagName)).not.toBe('BODY');
         expect((await historyOf(page)).join(' ')).not.toContain('token');
         const token = link.slice('#token='.length);
         for (const place of [...requests, await app.logText()]) expect(place).not.toContain(token);
