@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { type Servers, startServers } from '../../support/checked-service.ts';
+import { type MadeKey, type Servers, startServers } from '../../support/checked-service.ts';
 import { run } from '../../support/command.ts';
 import { ROOT } from '../../support/documents.ts';
 import { everything } from '../../support/everything.ts';
@@ -23,12 +23,21 @@ test('it has at most 260 lines', async () => {
   expect(text.split('\n').length - 1).toBeLessThanOrEqual(260);
 });
 
+/** What the client imports of the SDK, which is not here. */
+const WITHOUT_MCP = `import sys, types
+for name in ("mcp", "mcp.server", "mcp.server.auth", "mcp.server.auth.provider"):
+    sys.modules[name] = types.ModuleType(name)
+sys.modules["mcp.server.auth.provider"].AccessToken = dict
+`;
+
 describe.skipIf(python === null)('with python3', () => {
   let at: Servers;
+  let service: MadeKey;
   let client: VerifierProcess;
   beforeAll(async () => {
     at = await startServers('embedded', ['bun', 'bun']);
-    client = await startVerifier('python3', at.url, await at.createKey('operator', ['introspect']));
+    service = await at.createKey('operator', ['introspect']);
+    client = await startVerifier('python3', at.url, service);
   }, 180_000);
   afterAll(async () => {
     await client.end();
@@ -41,6 +50,11 @@ describe.skipIf(python === null)('with python3', () => {
       cwd: temporaryFolder(),
       env: { PYTHONPATH: RECIPES, PYTHONDONTWRITEBYTECODE: '1' },
     });
+  /** Runs lines of Python with a `verifier`, which is closed after them. */
+  const withVerifier = (lines: string) =>
+    pythonRun(
+      `verifier = KeyVerifier(*${JSON.stringify([at.url, service.id, service.key])})\n${lines}\nverifier.close()`,
+    );
 
   test('it needs nothing but the standard library', async () => {
     const { stdout, stderr } = await pythonRun(`import ast, sys, verifier
@@ -94,7 +108,6 @@ print(len(named) > 5, [name for name in named if name.split(".")[0] not in sys.s
   test('keys that come and go leave nothing behind', async () => {
     const keys: string[] = [];
     for (let owner = 0; owner < 8; owner += 1) keys.push((await at.createKey(`guest ${owner}`)).key);
-    const service = await at.createKey('operator', ['introspect']);
     const { stdout } = await pythonRun(
       `import json, time, urllib.request, verifier
 verifier.KEYS_MAX = 2
@@ -123,23 +136,16 @@ client.close()`,
 
   test('what is no key, and no scopes, lets nobody in', async () => {
     const { key: good } = await at.createKey('ida', ['r', 'e', 'a', 'd']);
-    const service = await at.createKey('operator', ['introspect']);
-    const { stdout } = await pythonRun(
-      `verifier = KeyVerifier(${JSON.stringify(at.url)}, "${service.id}", "${service.key}")
-KEY, read = "${good}", "read"
+    const { stdout } = await withVerifier(`KEY, read = "${good}", "read"
 for args in [(KEY,), (None, read), (5, read), (KEY, read), (KEY, None)]:
-    print(verifier.verify(*args).ok)
-verifier.close()`,
-    );
+    print(verifier.verify(*args).ok)`);
     expect(stdout).toBe('True\nFalse\nFalse\nFalse\nFalse\n');
   });
 
   test('a text with characters that no key has is refused, and is in no line of the log', async () => {
-    const service = await at.createKey('operator', ['introspect']);
-    const { stdout, stderr } =
-      await pythonRun(`verifier = KeyVerifier(*${JSON.stringify([at.url, service.id, service.key])})
-print([verifier.verify("sk_test_" + odd + "0123456789abcdef").status for odd in ("\\ud800", "\\udcff", "é", "\\0")])
-verifier.close()`);
+    const { stdout, stderr } = await withVerifier(
+      `print([verifier.verify("sk_test_" + odd + "0123456789abcdef").status for odd in ("\\ud800", "\\udcff", "é", "\\0")])`,
+    );
     expect({ stdout, stderr }).toEqual({ stdout: '[401, 401, 401, 401]\n', stderr: '' });
   });
 
@@ -160,11 +166,9 @@ verifier.close()`);
   });
 
   test('a cost that is none is logged, once', async () => {
-    const service = await at.createKey('operator', ['introspect']);
-    const { stdout, stderr } =
-      await pythonRun(`verifier = KeyVerifier(*${JSON.stringify([at.url, service.id, service.key])})
-print([verifier.verify("a key", cost=cost).status for cost in (0, 1.5, float("nan"), "2", 10**9)])
-verifier.close()`);
+    const { stdout, stderr } = await withVerifier(
+      `print([verifier.verify("a key", cost=cost).status for cost in (0, 1.5, float("nan"), "2", 10**9)])`,
+    );
     expect({ stdout, stderr }).toEqual({
       stdout: '[503, 503, 503, 503, 503]\n',
       stderr: `${at.url}: verify: expected a list of scopes, and a whole cost from 1 to 1000\n`,
@@ -172,7 +176,7 @@ verifier.close()`);
   });
 
   test('with another id or key, a key without the scope, or another URL it logs so, once for each path', async () => {
-    const [service, lacking] = [await at.createKey('operator', ['introspect']), await at.createKey('operator')];
+    const lacking = await at.createKey('operator');
     const wrong: [path: string, id: string, key: string, said: string][] = [
       ['', 'x', service.key, '401: id or key is wrong, or the key has ended'],
       ['', service.id, 'sk_test_x', '401: id or key is wrong, or the key has ended'],
@@ -210,9 +214,7 @@ verifier.close()`);
 
   test('what it hands out can not be changed', async () => {
     const { key } = await at.createKey('noah');
-    const service = await at.createKey('operator', ['introspect']);
-    const { stdout } = await pythonRun(`verifier = KeyVerifier("${at.url}", "${service.id}", "${service.key}")
-found = verifier.verify("${key}", ["read"])
+    const { stdout } = await withVerifier(`found = verifier.verify("${key}", ["read"])
 def add(): found.scopes.append("admin")
 def put(): found.metadata["plan"] = "pro"
 def become(): found.owner = "another"
@@ -221,8 +223,7 @@ for change in (add, put, become):
         change()
     except (AttributeError, TypeError) as error:
         print(type(error).__name__)
-print(verifier.verify("${key}", ["admin"]).ok)
-verifier.close()`);
+print(verifier.verify("${key}", ["admin"]).ok)`);
     expect(stdout).toBe('AttributeError\nTypeError\nAttributeError\nFalse\n');
   });
 
@@ -239,10 +240,8 @@ verifier.close()`);
     async (when, before) => {
       const owner = `olga, ${when}`;
       const { key, id } = await at.createKey(owner);
-      const service = await at.createKey('operator', ['introspect']);
-      const { stdout, stderr } = await pythonRun(`import os, threading, time
+      const { stdout, stderr } = await withVerifier(`import os, threading, time
 user = "${key}"
-verifier = KeyVerifier("${at.url}", "${service.id}", "${service.key}")
 ${before}
 def check():
     begun, ahead = time.monotonic(), 0
@@ -263,8 +262,7 @@ for _ in range(2):
         os._exit(0)
 for child in children:
     os.waitpid(child, 0)
-check()
-verifier.close()`);
+check()`);
       expect({ stdout, stderr: stderr.replaceAll(MAY_SAY, '') }).toEqual({
         stdout: 'False 20 0\n'.repeat(3),
         stderr: '',
@@ -276,9 +274,7 @@ verifier.close()`);
 
   test('a fork of one that was closed stays closed', async () => {
     const { key } = await at.createKey('paul');
-    const service = await at.createKey('operator', ['introspect']);
-    const { stdout } = await pythonRun(`import os
-verifier = KeyVerifier("${at.url}", "${service.id}", "${service.key}")
+    const { stdout } = await withVerifier(`import os
 verifier.close()
 if os.fork() == 0:
     print(verifier.verify("${key}").status, flush=True)
@@ -289,16 +285,12 @@ os.wait()`);
 
   test('a check that is interrupted leaves no other one waiting', async () => {
     const { key } = await at.createKey('quinn');
-    const service = await at.createKey('operator', ['introspect']);
     at.between = async (path, passOn) => {
       if (path === '/introspect') await Bun.sleep(150);
       return passOn();
     };
-    const { stdout } = await pythonRun(`import _thread, asyncio, sys, threading, time, types
-for name in ("mcp", "mcp.server", "mcp.server.auth", "mcp.server.auth.provider"):
-    sys.modules[name] = types.ModuleType(name)
-sys.modules["mcp.server.auth.provider"].AccessToken = dict
-verifier, key = KeyVerifier("${at.url}", "${service.id}", "${service.key}"), "${key}"
+    const { stdout } = await withVerifier(`import _thread, asyncio, threading
+${WITHOUT_MCP}key = "${key}"
 async def cancelled():
     first = asyncio.ensure_future(verifier.verify_token(key))
     await asyncio.sleep(0.05)
@@ -312,21 +304,16 @@ try:
     verifier.verify(other)
 except KeyboardInterrupt:
     print("interrupted")
-print(verifier.verify(other).status)
-verifier.close()`);
+print(verifier.verify(other).status)`);
     at.between = null;
     expect(stdout).toBe('True\ninterrupted\n401\n');
   }, 30_000);
 
   test('under FastMCP a limit is 429 with Retry-After, and a server that is away 503', async () => {
     const { key } = await at.createKey('rosa', ['read'], { rateLimit: { requests: 1, window: '1h' } });
-    const service = await at.createKey('operator', ['introspect']);
     // As Starlette has it: what authenticates raises, inside of what is added last.
-    const { stdout } = await pythonRun(`import asyncio, sys, types
-for name in ("mcp", "mcp.server", "mcp.server.auth", "mcp.server.auth.provider"):
-    sys.modules[name] = types.ModuleType(name)
-sys.modules["mcp.server.auth.provider"].AccessToken = dict
-from fastmcp_service import Refusals
+    const { stdout } = await withVerifier(`import asyncio
+${WITHOUT_MCP}from fastmcp_service import Refusals
 async def request(verifier, expected):
     async def authenticated(scope, receive, send):
         await verifier.verify_token("${key}")
@@ -337,11 +324,9 @@ async def request(verifier, expected):
     await Refusals(authenticated)({"type": "http"}, None, send)
     if sent[0]["status"] == expected:
         print(expected, sorted(name.decode() for name, value in sent[0]["headers"] if value), sent[1:])
-verifier = KeyVerifier("${at.url}", "${service.id}", "${service.key}")
 asyncio.run(request(verifier, 200))
 for _ in range(2):  # each of the two servers may let one in before it knows of the other's
     asyncio.run(request(verifier, 429))
-verifier.close()
 asyncio.run(request(KeyVerifier("http://127.0.0.1:1", "x", "x"), 503))`);
     const [[good, limited], away] = [stdout.split('\n'), stdout.trim().split('\n').at(-1)];
     expect(good).toBe('200 [] []');
