@@ -153,6 +153,7 @@ test('a clock that is set back makes no request last longer, and one that was ah
   await person(app, 'decision', { userCode: decided.user_code, ...DECIDED });
   const open = await Promise.all(Array.from({ length: OPEN_MAX }, () => ask(app)));
   const asked = open[0]?.body;
+  expect((await ask(app)).status).toBe(429);
   const begunAtMs = app.clock.nowMs();
   app.clock.setNow(begunAtMs - 60_000); // within what clocks of processes differ by
   expect((await person(app, 'request', { userCode: asked.user_code })).status).toBe(200);
@@ -163,6 +164,7 @@ test('a clock that is set back makes no request last longer, and one that was ah
     expect((await poll(app, deviceCode)).body).toEqual(refusal('expired_token'));
   }
   expect(await listedKeys(app, 'alice')).toEqual([]);
+  app.clock.advance(1000); // for so long "full" is remembered
   expect((await ask(app)).status).toBe(200);
 });
 
@@ -269,11 +271,6 @@ describe('the person', () => {
     expect((await person(app, 'decision', { userCode, ...DECIDED }, 'mallory')).status).toBe(429);
     for (let times = 0; times < 200; times += 1) expect((await guess('mallory')).status).toBe(429);
     for (let times = 0; times < 30; times += 1) expect((await person(app, 'request', { userCode })).status).toBe(200);
-    app.clock.advance(599_999);
-    expect((await guess('mallory')).status).toBe(429);
-    app.clock.advance(1);
-    for (let times = 0; times < 10; times += 1) expect((await guess('mallory')).status).toBe(404);
-    expect((await guess('mallory')).status).toBe(429);
   });
 
   test('may be wrong again ten minutes after each wrong code', async () => {
@@ -324,17 +321,6 @@ describe('the person', () => {
     const { paths } = (await (await fetch(`${app.url}/openapi.json`)).json()) as { paths: object };
     expect(Object.keys(paths).filter((path) => /device|request|decision/.test(path))).toEqual([]);
   });
-});
-
-test('what was asked while a clock was an hour ahead keeps nobody from asking once it is set right', async () => {
-  await using app = await createTestApp({ env: ENV });
-  const nowMs = app.clock.nowMs();
-  app.clock.setNow(nowMs + 3_600_000);
-  for (let open = 0; open < OPEN_MAX; open += 1) expect((await ask(app)).status).toBe(200);
-  expect((await ask(app)).status).toBe(429);
-  app.clock.setNow(nowMs);
-  app.clock.advance(1000); // for so long "full" is remembered
-  expect((await ask(app)).status).toBe(200);
 });
 
 describe('ten thousand open requests', () => {
