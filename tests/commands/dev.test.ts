@@ -1,7 +1,7 @@
 // `bun run dev` and `mcp-key-server dev`: the server as it is now, whatever happens to the files.
 
 import { expect, test } from 'bun:test';
-import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { scripts } from '../../package.json';
 import { callOver, userHeaders } from '../support/client.ts';
@@ -30,8 +30,7 @@ test('it takes over a tool that appears, changes, breaks and is mended, and star
     return response?.body.content?.[0].text;
   };
   const tool = join(root, 'tools/hello.ts');
-  mkdirSync(join(root, 'tools'));
-  writeFileSync(tool, hello('one'));
+  fill(root, { 'tools/hello.ts': hello('one') });
   await waitFor(async () => (await said()) === 'one');
   writeFileSync(tool, hello('two'));
   await waitFor(async () => (await said()) === 'two');
@@ -78,8 +77,7 @@ test.each(rows(COMMANDS, 1))(
   async (_, program) => {
     const folder = diskFolder(); // Deno needs more rights for one on the memory disk
     const tools = join(folder, 'tools');
-    mkdirSync(tools);
-    writeFileSync(join(tools, 'hello.ts'), 'export default (');
+    fill(tools, { 'hello.ts': 'export default (' });
     const command = [...(await program()), 'dev'];
     await using dev = await startServer({ folder, command });
     const mistakes = () => dev.stderr().match(/the tools stay as they were/g)?.length ?? 0;

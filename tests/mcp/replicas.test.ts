@@ -1,14 +1,13 @@
 // Two server processes on one database file, behind a balancer that sends every request to the other one.
 
 import { afterAll, describe, expect, test } from 'bun:test';
-import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client as ClientV2, StreamableHTTPClientTransport as HttpV2 } from '@modelcontextprotocol/client';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { callOver, userHeaders } from '../support/client.ts';
-import { temporaryFolder } from '../support/folder.ts';
+import { folderWith, temporaryFolder } from '../support/folder.ts';
 import { startServer } from '../support/server-process.ts';
 import { type Json, TEST_SECRET } from '../support/test-app.ts';
 import { waitForWithin } from '../support/wait-for.ts';
@@ -40,10 +39,8 @@ export default ({ guards }: ToolDeps) =>
   });
 `;
 
-const toolsDir = temporaryFolder();
-writeFileSync(join(toolsDir, 'interview.ts'), INTERVIEW);
 const env = {
-  TOOLS_DIR: toolsDir,
+  TOOLS_DIR: folderWith({ 'interview.ts': INTERVIEW }),
   JWT_SECRET: TEST_SECRET,
   DATABASE_URL: `file:${join(temporaryFolder(), 'keys.db')}`,
   REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS),

@@ -1,11 +1,11 @@
 // Tools in a folder outside the repository, without a package.json: the documents' commands, typed there.
 
 import { beforeAll, expect, test } from 'bun:test';
-import { cpSync, writeFileSync } from 'node:fs';
+import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { errorsIn, output, run } from '../support/command.ts';
 import { ROOT, readDocument } from '../support/documents.ts';
-import { diskFolder } from '../support/folder.ts';
+import { diskFolder, fill } from '../support/folder.ts';
 import { productionEnv } from '../support/production.ts';
 import { copyOfSource } from '../support/source.ts';
 
@@ -16,12 +16,11 @@ const env = productionEnv(folder);
 beforeAll(async () => {
   const clone = copyOfSource();
   for (const file of ['README.md', 'LICENSE']) cpSync(join(ROOT, file), join(clone, file));
-  const files = {
+  fill(folder, {
     'list-orders.ts': readDocument('README.md').codeBlock('A tool of your own', 'ts'),
     'list-orders.test.ts': TOOLS_README.codeBlock('Tests', 'ts'),
     'tsconfig.json': TOOLS_README.codeBlock('Tests', 'json'),
-  };
-  for (const [path, text] of Object.entries(files)) writeFileSync(join(folder, path), text);
+  });
   const typed = TOOLS_README.codeBlock('Tests', 'sh').replaceAll('../my-tools', folder);
   await output(['sh', '-e', '-c', typed], { cwd: clone, env });
 }, 180_000);
@@ -29,7 +28,7 @@ beforeAll(async () => {
 test('the compiler knows the package, and says where a tool does not fit', async () => {
   const tsc = [process.execPath, 'x', 'tsc'];
   const wrong = "import { defineTool } from 'mcp-key-server';\n\nexport default () => defineTool(1);\n";
-  writeFileSync(join(folder, '_wrong.ts'), wrong);
+  fill(folder, { '_wrong.ts': wrong });
   const { stdout, stderr } = await run(tsc, { cwd: folder, env });
   expect([errorsIn(stdout), stderr]).toEqual([[expect.stringMatching(/^_wrong\.ts\(3,/)], '']);
 }, 240_000);

@@ -1,14 +1,14 @@
 // The executable, alone in a folder: it serves with a tools folder, in all three store modes, and mints tokens.
 
 import { expect, test } from 'bun:test';
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../support/client.ts';
 import { output } from '../support/command.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { readDocument } from '../support/documents.ts';
 import { fillKeys } from '../support/fill.ts';
-import { diskFolder } from '../support/folder.ts';
+import { diskFolder, fill } from '../support/folder.ts';
 import { post } from '../support/mcp.ts';
 import { executable } from '../support/packed.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
@@ -21,11 +21,9 @@ const built = await executable();
 
 /** A folder with the executable, moved from where it was built, and the README's tool. */
 function folderWithTool(): string {
-  const folder = diskFolder();
-  copyFileSync(built, join(folder, 'server'));
-  mkdirSync(join(folder, 'tools'));
   const tool = readDocument('README.md').codeBlock('A tool of your own', 'ts');
-  writeFileSync(join(folder, 'tools/list-orders.ts'), tool);
+  const folder = fill(diskFolder(), { 'tools/list-orders.ts': tool });
+  copyFileSync(built, join(folder, 'server'));
   return folder;
 }
 
@@ -45,12 +43,9 @@ async function live(server: ServerProcess, headers: Record<string, string>): Pro
 }
 
 test('a program that was compiled with the server hints at no command, because it has none', async () => {
-  const folder = diskFolder();
   const start = join(import.meta.dir, '../../src/start/package/index.ts');
-  writeFileSync(
-    join(folder, 'main.ts'),
-    `import { start } from ${JSON.stringify(start)};\nawait start({ tools: [] });\n`,
-  );
+  const main = `import { start } from ${JSON.stringify(start)};\nawait start({ tools: [] });\n`;
+  const folder = fill(diskFolder(), { 'main.ts': main });
   await output([process.execPath, 'build', '--compile', 'main.ts', '--outfile', 'shop'], { cwd: folder });
   for (const [env, secret] of [
     [{}, 'with a secret that was made up; set JWT_SECRET'],
@@ -108,14 +103,10 @@ test('the executable serves a remote database, and a replica of it', async () =>
 });
 
 test('a tool file uses a package beside it and brings a page, and .env is read', async () => {
-  const folder = diskFolder();
-  copyFileSync(built, join(folder, 'server'));
-  mkdirSync(join(folder, 'node_modules/greeting'), { recursive: true });
-  mkdirSync(join(folder, 'tools'));
   const page = readDocument('src/tools/README.md')
     .codeBlock('The folder', 'ts')
     .replace("'<!doctype html><title>Orders</title>'", 'greet()');
-  const files = {
+  const folder = fill(diskFolder(), {
     '.env': 'PUBLIC_URL=https://from.file\n',
     'node_modules/greeting/package.json': '{ "name": "greeting", "main": "index.js", "type": "module" }',
     'node_modules/greeting/index.js': "export default () => 'Hello';",
@@ -123,8 +114,8 @@ test('a tool file uses a package beside it and brings a page, and .env is read',
 import greet from 'greeting';
 export default () => [];
 ${page}`,
-  };
-  for (const [path, text] of Object.entries(files)) writeFileSync(join(folder, path), text);
+  });
+  copyFileSync(built, join(folder, 'server'));
   await using server = await start(folder, { ALLOWED_HOSTS: '127.0.0.1' });
   expect(server.stderr()).toContain('https://from.file/mcp');
   const read = { jsonrpc: '2.0', id: 1, method: 'resources/read', params: { uri: 'ui://widget/orders.html' } };
@@ -134,7 +125,7 @@ ${page}`,
 
 test('a tool file that imports a package that is not there stops the start; nothing is fetched', async () => {
   const folder = folderWithTool();
-  writeFileSync(join(folder, 'tools/a.ts'), "import isNumber from 'is-number';\nexport default () => [isNumber];\n");
+  fill(folder, { 'tools/a.ts': "import isNumber from 'is-number';\nexport default () => [isNumber];\n" });
   const failing = start(folder).then(
     () => 'started',
     (error) => String(error),

@@ -1,7 +1,7 @@
 // The package, installed from its tarball into a project of its own: what it has, its types, and that it runs.
 
 import { describe, expect, test } from 'bun:test';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { dependencies } from '../../package.json';
@@ -10,7 +10,7 @@ import * as testing from '../../src/start/package/testing.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { errorsIn, output, run } from '../support/command.ts';
 import { exampleTool, ROOT, readDocument } from '../support/documents.ts';
-import { diskFolder } from '../support/folder.ts';
+import { diskFolder, fill } from '../support/folder.ts';
 import { packPackage } from '../support/packed.ts';
 import { productionEnv } from '../support/production.ts';
 import { startServer } from '../support/server-process.ts';
@@ -34,8 +34,6 @@ const project = projectFolder();
 await output([process.execPath, 'install'], { cwd: project, env: productionEnv(project) });
 
 function projectFolder(): string {
-  const folder = diskFolder();
-  mkdirSync(join(folder, 'tools'));
   const strict = {
     strict: true,
     exactOptionalPropertyTypes: true,
@@ -47,7 +45,7 @@ function projectFolder(): string {
     noEmit: true,
     types: [],
   };
-  const files = {
+  return fill(diskFolder(), {
     'package.json': JSON.stringify({ type: 'module', dependencies: { 'mcp-key-server': `file:${tarball}` } }),
     'tsconfig.json': JSON.stringify({ compilerOptions: strict }),
     'server.ts': SERVER,
@@ -56,9 +54,7 @@ function projectFolder(): string {
     'tools/list-orders.test.ts': TOOLS_README.codeBlock('Tests', 'ts'),
     'bun-test.d.ts':
       "declare module 'bun:test' {\n  export function test(name: string, run: () => Promise<void>): void;\n  export function expect(value: unknown): { toEqual(other: unknown): void; toBe(other: unknown): void };\n}\n",
-  };
-  for (const [path, text] of Object.entries(files)) writeFileSync(join(folder, path), text);
-  return folder;
+  });
 }
 
 test('it has the built files alone, and fits in 2.5 MB', async () => {

@@ -2,11 +2,11 @@
 // read whole, damage that every call would meet is found at the start, other damage by the call that meets it.
 
 import { beforeAll, describe, expect, test } from 'bun:test';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { callOver, userOn } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
-import { temporaryFolder } from '../support/folder.ts';
+import { folderWith } from '../support/folder.ts';
 import { runToExit, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
@@ -71,19 +71,14 @@ async function expectRefusal(folder: string): Promise<void> {
   }
 }
 
-function folderWith(file: Buffer): string {
-  const folder = temporaryFolder();
-  mkdirSync(join(folder, 'data'));
-  writeFileSync(join(folder, 'data/keys.db'), file);
-  return folder;
-}
+const folderOf = (file: Buffer) => folderWith({ 'data/keys.db': file });
 
 test.each([...FATAL, ...IN_ONE_PLACE])('a file is refused when %s', (_, damage) =>
-  expectRefusal(folderWith(damage(Buffer.from(whole)))),
+  expectRefusal(folderOf(damage(Buffer.from(whole)))),
 );
 
 test('a write-ahead log left by a crash stays as it is beside a damaged file', async () => {
-  const folder = folderWith(whole);
+  const folder = folderOf(whole);
   const file = join(folder, 'data/keys.db');
   const server = await startServer({ env, folder });
   await (await userOn(server)).create({ name: 'in the log' });
@@ -101,7 +96,7 @@ describe('a file too large to be read whole', () => {
 
   /** A database with the keys `lost` and `safe`, the rest of a large file between them. */
   async function makeLarge() {
-    const folder = folderWith(whole);
+    const folder = folderOf(whole);
     const createKey = async (name: string): Promise<string> => {
       await using server = await startServer({ env, folder });
       return (await (await userOn(server)).create({ name })).body.key;
@@ -122,12 +117,12 @@ SELECT lower(hex(randomblob(16))), 'filler', hex(zeroblob(500000)), lower(hex(ra
     large = await makeLarge();
   }, 180_000);
 
-  test.each(FATAL)('is refused when %s', (_, damage) => expectRefusal(folderWith(damage(Buffer.from(large.bytes)))));
+  test.each(FATAL)('is refused when %s', (_, damage) => expectRefusal(folderOf(damage(Buffer.from(large.bytes)))));
 
   test('responds 503 to what meets the damage, says so in the log, and serves the rest', async () => {
     const { bytes, lost, safe } = large;
     const damaged = overwrite(Buffer.from(bytes), Math.floor(bytes.indexOf('the key that is lost') / PAGE_BYTES), 0xa5);
-    await using server = await startServer({ env, folder: folderWith(damaged) });
+    await using server = await startServer({ env, folder: folderOf(damaged) });
     const use = (key: string) => callOver(server.url, 'get_data', {}, { 'x-api-key': key });
     expect((await use(lost)).body).toMatchObject({ status: 503, code: 'store_unavailable' });
     expect((await use(safe)).status).toBe(200);

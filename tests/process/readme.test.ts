@@ -2,11 +2,12 @@
 // compile and respond.
 
 import { expect, test } from 'bun:test';
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../support/client.ts';
 import { run } from '../support/command.ts';
 import { exampleTool, filesToWrite, ROOT, readDocument } from '../support/documents.ts';
+import { fill } from '../support/folder.ts';
 import { startServer } from '../support/server-process.ts';
 import { copyOfSource } from '../support/source.ts';
 import { readResponse, TEST_SECRET } from '../support/test-app.ts';
@@ -19,12 +20,8 @@ const TSC = join(ROOT, 'node_modules/.bin/tsc');
 async function paste(lines: string, root: string, url: string, env: Readonly<Record<string, string>> = {}) {
   expect(lines.match(/127\.0\.0\.1:3000/g)).toHaveLength(1);
   // `npx -y bun@1.4.4` fetches this very program; here it is the one that runs the tests.
-  const commands = join(root, 'commands');
-  mkdirSync(commands);
-  writeFileSync(
-    join(commands, 'npx'),
-    `#!/bin/sh\n[ "$1 $2" = "-y bun@1.4.4" ] || exit 1\nshift 2\nexec "${process.execPath}" "$@"\n`,
-  );
+  const npx = `#!/bin/sh\n[ "$1 $2" = "-y bun@1.4.4" ] || exit 1\nshift 2\nexec "${process.execPath}" "$@"\n`;
+  const commands = fill(join(root, 'commands'), { npx });
   chmodSync(join(commands, 'npx'), 0o755);
   const { code, stdout } = await run(['sh'], {
     cwd: root,
@@ -96,25 +93,24 @@ export default ({ guards, keys }: ToolDeps) =>
 `;
 
 test('the example tools, put where the documents say, compile and respond', async () => {
-  const root = copyOfSource();
   const tool = README.codeBlock('A tool of your own', 'ts');
-  writeFileSync(join(root, fileToWrite(README)), tool);
   const limited = tool.replace(/(?<=defineTool\().*(?=, \{)/, TOOLS_README.codeBlock('Guards', 'ts').trim());
   expect(limited).toContain('guards.rateLimit');
-  writeFileSync(join(root, 'tools/_limited.ts'), limited); // it only has to compile
-  const page = TOOLS_README.codeBlock('The folder', 'ts');
-  writeFileSync(join(root, 'tools/_page.ts'), `import type { Resource } from 'mcp-key-server';\n${page}`);
-
-  for (const name of ['count-lines.ts', 'shop-hours.ts', 'close-order.ts', 'close-order.test.ts', 'stock-levels.ts'])
-    writeFileSync(join(root, 'tools', name), exampleTool(name));
-  writeFileSync(join(root, 'tools/plan-visit.ts'), TOOLS_README.codeBlock('Prompts', 'ts'));
   const [actor = ''] = /(?<=`)\{ userId: [^`]+(?=`)/.exec(TOOLS_README.section('The folder')) ?? [];
-  writeFileSync(join(root, 'tools/ends-all.ts'), endsAll(actor));
+  const examples = ['count-lines.ts', 'shop-hours.ts', 'close-order.ts', 'close-order.test.ts', 'stock-levels.ts'];
+  const root = fill(copyOfSource(), {
+    [fileToWrite(README)]: tool,
+    'tools/_limited.ts': limited, // it only has to compile
+    'tools/_page.ts': `import type { Resource } from 'mcp-key-server';\n${TOOLS_README.codeBlock('The folder', 'ts')}`,
+    ...Object.fromEntries(examples.map((name) => [`tools/${name}`, exampleTool(name)])),
+    'tools/plan-visit.ts': TOOLS_README.codeBlock('Prompts', 'ts'),
+    'tools/ends-all.ts': endsAll(actor),
+  });
 
   // What it finds out is kept elsewhere than what `bun run check` keeps in node_modules: each would begin anew.
   const checked = await run([TSC, '--noEmit', '--tsBuildInfoFile', join(root, 'tsbuildinfo')], { cwd: root });
   expect(checked).toEqual({ code: 0, stdout: '', stderr: '' });
-  writeFileSync(join(root, 'tools/list-orders.test.ts'), TOOLS_README.codeBlock('Tests', 'ts'));
+  fill(root, { 'tools/list-orders.test.ts': TOOLS_README.codeBlock('Tests', 'ts') });
   const tested = await run([process.execPath, 'test', '--timeout', '180000', './tools'], { cwd: root });
   expect({ code: tested.code, said: tested.stderr }).toEqual({ code: 0, said: expect.stringContaining(' 2 pass\n') });
 

@@ -1,19 +1,27 @@
 // The scripts of package.json: what they let in from the environment, and what the runner of the tests shows.
 
 import { describe, expect, test } from 'bun:test';
-import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import PACKAGE from '../../package.json';
 import { run as runCommand } from '../support/command.ts';
-import { readDocument } from '../support/documents.ts';
-import { temporaryFolder } from '../support/folder.ts';
+import { ROOT, readDocument } from '../support/documents.ts';
+import { fill, folderWith, temporaryFolder } from '../support/folder.ts';
 import { productionEnv, productionFolder } from '../support/production.ts';
 import { startServer, USUAL_RUNTIME } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-const ROOT = join(import.meta.dir, '../..');
 const scripts: Readonly<Record<string, string>> = PACKAGE.scripts;
+
+/** A folder with what runs tests, and these in place of ours. */
+function folderOf(tests: Readonly<Record<string, string>>): string {
+  const folder = temporaryFolder();
+  fill(join(folder, 'tests'), tests);
+  for (const file of ['tests/clean-env', 'tests/run.ts', 'tests/runner'])
+    cpSync(join(ROOT, file), join(folder, file), { recursive: true });
+  return folder;
+}
 
 const PROBES = ['probe.test.ts', 'probe.slow.test.ts', 'probe.alone.test.ts', 'probe.long.ts'];
 
@@ -26,18 +34,10 @@ test.each([
 ])(
   'bun run %s runs its own form of the tests, and ignores the environment, but for PATH, HOME and CI, and .env',
   async (name, own) => {
-    const folder = temporaryFolder();
-    mkdirSync(join(folder, 'tests'));
-    for (const file of ['tests/clean-env', 'tests/run.ts', 'tests/runner'])
-      cpSync(join(ROOT, file), join(folder, file), { recursive: true });
-    for (const file of ['.env', '.env.test', '.env.local'])
-      writeFileSync(join(folder, file), 'PORT=80a\nFROM_FILE=1\n');
-    for (const file of PROBES) {
-      writeFileSync(
-        join(folder, 'tests', file),
-        `import { test } from 'bun:test';\ntest('probe', () => console.log('ENV', JSON.stringify(['${file}', process.env])));\n`,
-      );
-    }
+    const says = (file: string) =>
+      `import { test } from 'bun:test';\ntest('probe', () => console.log('ENV', JSON.stringify(['${file}', process.env])));\n`;
+    const folder = folderOf(Object.fromEntries(PROBES.map((file) => [file, says(file)])));
+    for (const file of ['.env', '.env.test', '.env.local']) fill(folder, { [file]: 'PORT=80a\nFROM_FILE=1\n' });
     const testing = scripts[name]?.split(' && ').at(-1);
     const child = Bun.spawn(['sh', '-c', testing ?? ''], {
       cwd: folder,
@@ -83,15 +83,6 @@ describe('bun run test', () => {
   const [FAILS, TOO_LONG] = ["throw new Error('why it failed')", 'x'.repeat(121)];
   const probe = (name: string, body = '') =>
     `import { test } from 'bun:test';\ntest(${JSON.stringify(name)}, () => {${body}});\n`;
-
-  function folderOf(files: Readonly<Record<string, string>>): string {
-    const folder = temporaryFolder();
-    mkdirSync(join(folder, 'tests'));
-    for (const file of ['tests/run.ts', 'tests/runner'])
-      cpSync(join(ROOT, file), join(folder, file), { recursive: true });
-    for (const [file, source] of Object.entries(files)) writeFileSync(join(folder, 'tests', file), source);
-    return folder;
-  }
 
   async function runTests(
     files: Readonly<Record<string, string>>,
@@ -213,9 +204,7 @@ describe('the version of Bun', () => {
 
   /** The repository as it is checked out, with a package.json of its own; nothing is installed. */
   function checkout(packageManager: string): string {
-    const folder = productionFolder();
-    writeFileSync(join(folder, 'package.json'), JSON.stringify({ ...PACKAGE, packageManager }));
-    return folder;
+    return fill(productionFolder(), { 'package.json': JSON.stringify({ ...PACKAGE, packageManager }) });
   }
 
   test.each(['start', 'start:deno', 'test'])('is looked at before `%s` installs anything', (script) => {
@@ -262,11 +251,8 @@ describe('the version of Bun', () => {
 test.skipIf(USUAL_RUNTIME === 'deno')(
   'the server reads .env in its folder, which the real environment overrules',
   async () => {
-    const folder = temporaryFolder();
-    writeFileSync(
-      join(folder, '.env'),
-      `JWT_SECRET="${TEST_SECRET}"\nPUBLIC_URL=https://from.file\nLOG_LEVEL=nonsense\n`,
-    );
+    const text = `JWT_SECRET="${TEST_SECRET}"\nPUBLIC_URL=https://from.file\nLOG_LEVEL=nonsense\n`;
+    const folder = folderWith({ '.env': text });
     await using server = await startServer({ folder, env: { LOG_LEVEL: 'warn' } });
     expect(server.stderr()).toContain('https://from.file/mcp');
   },

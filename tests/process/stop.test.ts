@@ -1,14 +1,14 @@
 // Stopping: SIGTERM, SIGINT and SIGHUP, as a supervisor, a terminal and a package runner send them.
 
 import { describe, expect, test } from 'bun:test';
-import { copyFileSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { makeCertificate } from '../support/certificate.ts';
 import { userHeaders, userOn } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { deafClient } from '../support/deaf-client.ts';
-import { diskFolder, temporaryFolder } from '../support/folder.ts';
+import { diskFolder, folderWith } from '../support/folder.ts';
 import { isWhole, openHttpSocket, postText } from '../support/http-socket.ts';
 import { keysCommand } from '../support/keys-command.ts';
 import { commandOf, logOf, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
@@ -116,9 +116,8 @@ test.skipIf(onDeno)('a request whose handling began gets its response, after the
 });
 
 test('a response that is read slowly arrives whole', async () => {
-  const tools = temporaryFolder();
-  writeFileSync(join(tools, 'long.ts'), toolFile('long', saying(`'x'.repeat(${LONG_CHARS})`)));
-  await using server = await startServer({ env: { ...JWT, TOOLS_DIR: tools } });
+  const TOOLS_DIR = folderWith({ 'long.ts': toolFile('long', saying(`'x'.repeat(${LONG_CHARS})`)) });
+  await using server = await startServer({ env: { ...JWT, TOOLS_DIR } });
   using slow = deafClient(server.url, postText('/tools/long', '{}'));
   await Bun.sleep(100);
   server.signal('SIGTERM');
@@ -183,9 +182,7 @@ test('a stop writes last uses of a moment ago, and the database file is whole wi
   const before = (await alice.call('list_api_keys')).body.keys;
   expect(before[0].lastUsedAt).toBeNumber();
   expect(await server.stop()).toBe(0);
-  const copy = temporaryFolder();
-  mkdirSync(join(copy, 'data'));
-  copyFileSync(join(server.folder, 'data/keys.db'), join(copy, 'data/keys.db'));
+  const copy = folderWith({ 'data/keys.db': readFileSync(join(server.folder, 'data/keys.db')) });
   await using again = await startServer({ env: JWT, folder: copy });
   expect((await (await userOn(again)).call('list_api_keys')).body.keys).toEqual(before);
 });

@@ -2,23 +2,13 @@
 // are run in a root folder of their own, as its user, with everything but the volume read-only.
 
 import { beforeAll, describe, expect, test } from 'bun:test';
-import {
-  chmodSync,
-  chownSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseConfig } from '../../src/start/package/index.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { output, run } from '../support/command.ts';
 import { ROOT, readDocument } from '../support/documents.ts';
-import { diskFolder } from '../support/folder.ts';
+import { diskFolder, fill } from '../support/folder.ts';
 import { productionEnv } from '../support/production.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { canMount } from '../support/small-disk.ts';
@@ -136,9 +126,7 @@ describe.skipIf(!isPossible)('the image', () => {
   let image: Image;
   beforeAll(async () => {
     image = await buildImage(join(RECIPES, 'Dockerfile'));
-    mkdirSync(join(image.root, 'tools'));
-    const tool = readDocument('README.md').codeBlock('A tool of your own', 'ts');
-    writeFileSync(join(image.root, 'tools/list-orders.ts'), tool);
+    fill(image.root, { 'tools/list-orders.ts': readDocument('README.md').codeBlock('A tool of your own', 'ts') });
   }, 180_000);
 
   const start = (env: Record<string, string> = {}) =>

@@ -1,12 +1,12 @@
 // What "Running the server" tells an operator to type: who called what, from a real log; the units that keep backups.
 
 import { describe, expect, test } from 'bun:test';
-import { mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { callOver, userHeaders, userOn } from '../support/client.ts';
 import { run } from '../support/command.ts';
 import { ROOT, readDocument } from '../support/documents.ts';
-import { temporaryFolder } from '../support/folder.ts';
+import { folderWith, temporaryFolder } from '../support/folder.ts';
 import { keysCommand } from '../support/keys-command.ts';
 import { startServer } from '../support/server-process.ts';
 import { createTestApp, TEST_SECRET } from '../support/test-app.ts';
@@ -26,8 +26,7 @@ test.skipIf(Bun.which('jq') === null)(
     for (const uri of ['/orders?page=1', '/orders?page=2'])
       await fetch(`${server.url}/verify`, { headers: { ...key, 'x-forwarded-uri': uri } });
     await server.stop();
-    const folder = temporaryFolder();
-    writeFileSync(join(folder, 'keys.log'), server.stdout());
+    const folder = folderWith({ 'keys.log': server.stdout() });
     const today = new Date().toISOString().slice(0, 10);
     const recipe = DOCUMENT.codeBlock('Who called what', 'sh').replace('2026-01-31', today);
     const { code, stdout } = await run(['bash', '-c', recipe], { cwd: folder, env: { PATH } });
@@ -56,11 +55,8 @@ test.skipIf(Bun.which('jq') === null)('why calls were refused in a minute: each 
   await callOver(server.url, 'rotate_api_key', { keyId: made.body.id }, alice); // 409
   await callOver(server.url, 'whoami', {}, key);
   await server.stop();
-  const folder = temporaryFolder();
-  writeFileSync(
-    join(folder, 'keys.log'),
-    server.stdout().replaceAll(/"time":"[^"]*"/g, '"time":"2026-01-31T12:03:07.000Z"'),
-  );
+  const log = server.stdout().replaceAll(/"time":"[^"]*"/g, '"time":"2026-01-31T12:03:07.000Z"');
+  const folder = folderWith({ 'keys.log': log });
   const [, recipe = ''] = DOCUMENT.codeBlocks('Who called what', 'sh');
   const { stdout } = await run(['bash', '-c', recipe], { cwd: folder, env: { PATH } });
   const rows = stdout
@@ -100,10 +96,8 @@ describe('the backup every hour', () => {
   test('its commands make a copy beside a running server, and remove those older than two weeks', async () => {
     await using server = await startServer({ env: ENV });
     await (await userOn(server)).create();
-    const backups = join(temporaryFolder(), 'backups');
-    mkdirSync(backups);
+    const backups = folderWith({ 'keys-old.db': '' });
     const old = join(backups, 'keys-old.db');
-    writeFileSync(old, '');
     const fifteenDaysAgo = Date.now() / 1000 - 15 * 86_400;
     utimesSync(old, fifteenDaysAgo, fifteenDaysAgo);
     const env = {

@@ -39,14 +39,16 @@ function removeTemporaryFolders(): void {
   for (const folder of made.splice(0)) rmSync(folder, { recursive: true, force: true });
 }
 
+type Files = Readonly<Record<string, string | Uint8Array>>;
+
 /** A temporary folder with these files. */
-export const folderWith = (files: Readonly<Record<string, string>>): string => fill(temporaryFolder(), files);
+export const folderWith = (files: Files): string => fill(temporaryFolder(), files);
 
 /** Writes these files into `folder`, and returns it. */
-export function fill(folder: string, files: Readonly<Record<string, string>>): string {
-  for (const [path, text] of Object.entries(files)) {
+export function fill(folder: string, files: Files): string {
+  for (const [path, content] of Object.entries(files)) {
     mkdirSync(join(folder, dirname(path)), { recursive: true });
-    writeFileSync(join(folder, path), text);
+    writeFileSync(join(folder, path), content);
   }
   return folder;
 }

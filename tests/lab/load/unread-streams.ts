@@ -1,11 +1,10 @@
 // Event streams that nobody reads, and what is sent to them: what that costs the server, and others beside it.
 
-import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { postJson, userHeaders, userOn } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { type DeafClient, deafClient } from '../../support/deaf-client.ts';
-import { diskFolder } from '../../support/folder.ts';
+import { diskFolder, fill } from '../../support/folder.ts';
 import { postText } from '../../support/http-socket.ts';
 import { call, type HeaderMap, request } from '../../support/mcp.ts';
 import { type Runtime, residentMbOf, type ServerProcess, startServer } from '../../support/server-process.ts';
@@ -158,8 +157,7 @@ const startOn = (folder: string, runtime: Runtime, env: Readonly<Record<string, 
 
 /** Many streams, each with several hundred KB for a client that reads none of it. */
 export async function unreadStreams(use: string, streams: number, runtime: Runtime): Promise<StreamsReport> {
-  const toolsDir = diskFolder(); // Deno opens nothing below /dev/shm
-  writeFileSync(join(toolsDir, 'large.ts'), LARGE_TOOL);
+  const toolsDir = fill(diskFolder(), { 'large.ts': LARGE_TOOL }); // Deno opens nothing below /dev/shm
   const owners = Array.from({ length: Math.ceil(streams / STREAMS_EACH) }, (_, number) => `owner ${number}`);
   await using server = await startOn(await folderWithKeys(200, 900, owners), runtime, { TOOLS_DIR: toolsDir });
   const users = await Promise.all(owners.map((owner) => userHeaders(owner)));

@@ -1,15 +1,11 @@
 // A tool file that is never loaded: half a minute until the start says so.
 
 import { expect, test } from 'bun:test';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { temporaryFolder } from '../../support/folder.ts';
+import { folderWith } from '../../support/folder.ts';
 import { runToExit } from '../../support/server-process.ts';
 
 test('a file that waits for ever while it is loaded stops the start', async () => {
-  const folder = temporaryFolder();
-  mkdirSync(join(folder, 'tools'));
-  writeFileSync(join(folder, 'tools/a.ts'), 'await new Promise(() => {});\nexport default () => [];\n');
+  const folder = folderWith({ 'tools/a.ts': 'await new Promise(() => {});\nexport default () => [];\n' });
   const { code, stderr } = await runToExit({ folder });
   expect({ code, stderr }).toEqual({
     code: 1,

@@ -1,9 +1,7 @@
 // What each step of a call adds to those before, in processor time: the last is the whole, so the steps sum to it. The
 // collector's work is in each. The first three are of a bare server.
 
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { temporaryFolder } from '../../../support/folder.ts';
+import { folderWith } from '../../../support/folder.ts';
 import { buildDatabase } from '../database.ts';
 import { type Load, mcp2025GetData, mcp2026GetData, responseTo, restGetData } from '../loads.ts';
 import { cpuUs, figure, measure, type Subject } from '../measure.ts';
@@ -42,9 +40,7 @@ export default ({ guards }: ToolDeps) => [
 export const steps: Section = async (plan) => {
   const { path, keys } = await buildDatabase(1000);
   const [key = ''] = keys;
-  const folder = temporaryFolder();
-  writeFileSync(join(folder, 'steps.ts'), TOOLS);
-  const quiet = { LOG_LEVEL: 'warn', TOOLS_DIR: folder };
+  const quiet = { LOG_LEVEL: 'warn', TOOLS_DIR: folderWith({ 'steps.ts': TOOLS }) };
   await using logging = await startOurs(path);
   await using limiting = await startOurs(path, quiet);
   await using unlimited = await startOurs(path, { ...quiet, RATE_LIMIT_REQUESTS: '0' });
