@@ -10,16 +10,13 @@ import type { KeyIdentity, VerifiedKey } from '../keys/verify.ts';
 import { type Credentials, type RequestContext, withMetaApiKey } from '../web/context.ts';
 import { type Ask, type Asking, askThrough } from './ask.ts';
 
-interface CallerExtras {
+interface CallExtras {
   /** The trace that the message names; by default that of the request. */
   readonly trace?: Trace | undefined;
   /** The key whose budget of unknown keys counts instead of the client address's. */
   readonly lookupKeyId?: string;
   /** The servers that the key is presented for, as sent; by default this one. */
   readonly resources?: readonly string[] | undefined;
-}
-
-interface CallExtras extends CallerExtras {
   readonly operation?: { readonly name: string; readonly initialLimits: RateLimitStates; readonly cost?: number };
   readonly progress?: Progress | undefined;
   /** The capabilities that the client declared (MCP 2026-07-28). */
@@ -43,7 +40,7 @@ export class RequestCaller implements Caller {
   constructor(
     context: RequestContext,
     readonly credentials: Credentials,
-    extras?: CallerExtras,
+    extras?: CallExtras,
   ) {
     this.#context = context;
     this.requestId = context.requestId;
