@@ -20,15 +20,6 @@ export function networkOf(address: string): string {
   return beginsWith(NAT64_LOCAL) ? spelled.join(':') : `${spelled.slice(0, 4).join(':')}::/64`;
 }
 
-/**
- * Returns the common text prefix of all addresses of the same /24 (IPv4) or /48 (IPv6), which one customer of a provider
- * may have. `network` comes from networkOf; anything else is returned as it is.
- */
-export function prefixOf(network: string): string {
-  if (network.endsWith('::/64')) return `${network.split(':', 3).join(':')}:`;
-  return /^\d+\.\d+\.\d+\.\d+$/.test(network) ? network.replace(/\d+$/, '') : network;
-}
-
 /** ::ffff:0:0/96, IPv4-mapped addresses (RFC 4291 §2.5.5.2). */
 const MAPPED = [0, 0, 0, 0, 0, 0xffff];
 

@@ -83,10 +83,6 @@ export const splitScopes = (list: string): readonly string[] => list.split(' ').
 /** Returns scopes without those that stand twice: they are a set. */
 export const scopeSet = (scopes: readonly string[]): string[] => [...new Set(scopes)];
 
-/** Returns whether two lists have the same scopes, in whatever order. */
-export const hasSameScopes = (one: readonly string[], other: readonly string[]): boolean =>
-  new Set(one).symmetricDifference(new Set(other)).size === 0;
-
 /** Joins scopes with spaces. Leaves out what isn't a scope: one with a space would read as two. */
 export const joinScopes = (scopes: readonly string[]): string => scopes.filter(isScope).join(' ');
 

@@ -3,7 +3,6 @@
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
-import { hasSameScopes } from '../../ground/text.ts';
 import { type Actor, type Origin, type OriginOf, type PersonBudget, personOf } from '../../keys/actor.ts';
 import { type EditShownWith, type MadeEdit, type OwnKey, showEdit } from '../../keys/listing.ts';
 import { hasEnded, isIdShaped, type ListedKey } from '../../keys/record.ts';
@@ -97,6 +96,10 @@ const editOf = ({ name, scopes, expiresInDays: days }: AskedEdit, nowMs: number)
   scopes,
   expiresAtMs: days === undefined ? undefined : Math.round(nowMs + days * MS_PER_DAY),
 });
+
+/** Returns whether two lists have the same scopes, in whatever order. */
+const hasSameScopes = (one: readonly string[], other: readonly string[]): boolean =>
+  new Set(one).symmetricDifference(new Set(other)).size === 0;
 
 const isSo = (key: ListedKey, { name = key.name, scopes = key.scopes, expiresAtMs }: OwnEdit) =>
   name === key.name && hasSameScopes(scopes, key.scopes) && (expiresAtMs ?? key.expiresAtMs) === key.expiresAtMs;

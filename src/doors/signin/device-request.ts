@@ -4,7 +4,7 @@
 import { createRefuse, hasTwice, parameter, type Refusal, refused } from '../../api/oauth.ts';
 import { callerOf } from '../../calls/call.ts';
 import { createLruCache } from '../../ground/cache.ts';
-import { networkOf, prefixOf } from '../../ground/ip.ts';
+import { networkOf } from '../../ground/ip.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
 import { createTokenBuckets } from '../../ground/limits/rates.ts';
 import type { Problem } from '../../ground/problem.ts';
@@ -177,4 +177,13 @@ function createFullCache(clock: Clock) {
       untilMs.set(names(address)[full], clock.monotonicMs() + FULL_MS);
     },
   };
+}
+
+/**
+ * Returns the common text prefix of all addresses of the same /24 (IPv4) or /48 (IPv6), which one customer of a provider
+ * may have. `network` comes from networkOf; anything else is returned as it is.
+ */
+function prefixOf(network: string): string {
+  if (network.endsWith('::/64')) return `${network.split(':', 3).join(':')}:`;
+  return /^\d+\.\d+\.\d+\.\d+$/.test(network) ? network.replace(/\d+$/, '') : network;
 }

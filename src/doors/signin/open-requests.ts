@@ -11,7 +11,7 @@ export interface AskedCode {
   readonly userCodeHash: string;
   /** Who asks (networkOf in ground/ip.ts). */
   readonly address: string;
-  /** The common prefix of the addresses of its network (prefixOf in ground/ip.ts). */
+  /** The common prefix of the addresses of its network (prefixOf in device-request.ts). */
   readonly network: string;
 }
 
