@@ -6,7 +6,7 @@ import { isSameRedirect } from '../../config/redirects.ts';
 import { createLruCache, singleFlights } from '../../ground/cache.ts';
 import { fetchDocument, fetchFault, inTime } from '../../ground/documents.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
-import { createFairSemaphore, type FairSemaphore } from '../../ground/limits/semaphore.ts';
+import { acquireAll, createFairSemaphore } from '../../ground/limits/semaphore.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
@@ -72,12 +72,13 @@ export function createClientDocuments(rules: ClientRules, clock: Clock, log: Log
     const untilMs = clock.monotonicMs() + FETCH_MS_MAX;
     const { host } = new URL(id);
     const semaphores = isExact(id) ? [semaphore] : [wildcardSemaphore, semaphore];
-    const releases = await allOf(semaphores, host, () => untilMs - clock.monotonicMs());
-    if (releases === null) return { is: 'away', reason: 'had to wait too long for its turn' };
+    const turns = semaphores.map((one) => [one, host] as const);
+    const release = await acquireAll(turns, FETCH_MS_MAX, clock);
+    if (release === null) return { is: 'away', reason: 'had to wait too long for its turn' };
     try {
       return await inTime(clock, untilMs - clock.monotonicMs(), (signal) => loadDocument(id, signal));
     } finally {
-      for (const release of releases) release();
+      release();
     }
   }
 
@@ -172,20 +173,6 @@ function createRates(clock: Clock) {
       return 0;
     },
   };
-}
-
-/** Acquires all semaphores in time, or none. Resolves with null if it fails. */
-async function allOf(semaphores: readonly FairSemaphore[], owner: string, leftMs: () => number) {
-  const releases: (() => void)[] = [];
-  for (const semaphore of semaphores) {
-    const release = await semaphore.acquire(owner, Math.max(0, leftMs()));
-    if (release === null) {
-      for (const taken of releases) taken();
-      return null;
-    }
-    releases.push(release);
-  }
-  return releases;
 }
 
 async function loadDocument(id: string, signal: AbortSignal): Promise<Fetched> {

@@ -90,6 +90,28 @@ export function createFairSemaphore(bounds: Bounds, waitingBounds: Bounds, clock
   };
 }
 
+/** Acquires one of each semaphore, in order, and waits up to `withinMs` for all. Returns null, and holds none, after that. */
+export async function acquireAll(
+  turns: readonly (readonly [semaphore: FairSemaphore, owner: Owner])[],
+  withinMs: number,
+  clock: Clock,
+): Promise<Release | null> {
+  const untilMs = clock.monotonicMs() + withinMs;
+  const releases: Release[] = []; // the last first
+  const releaseAll = () => {
+    for (const release of releases) release();
+  };
+  for (const [semaphore, owner] of turns) {
+    const release = await semaphore.acquire(owner, Math.max(0, untilMs - clock.monotonicMs()));
+    if (release === null) {
+      releaseAll();
+      return null;
+    }
+    releases.unshift(release);
+  }
+  return releaseAll;
+}
+
 // One queue for each owner with waiting entries, served in turn. Every operation, even finding the longest queue, takes
 // constant time in the number of owners.
 

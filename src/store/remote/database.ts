@@ -1,7 +1,7 @@
 // Implements Database over HTTP for libSQL: Turso, or your own sqld. Statements wait for their turn, and may be retried.
 
 import type { Client, InStatement, ResultSet } from '@libsql/client/web';
-import { createFairSemaphore, type Release } from '../../ground/limits/semaphore.ts';
+import { acquireAll, createFairSemaphore, type Release } from '../../ground/limits/semaphore.ts';
 import { StoreOutage } from '../../ground/result.ts';
 import { sleep, systemClock } from '../../ground/runtime.ts';
 import type { Database, RemoteConfig, Row, Statement, Written } from '../database.ts';
@@ -122,20 +122,13 @@ const STRANGERS = Symbol('strangers');
 function createTurns(atOnce: number): Turns {
   const all = createFairSemaphore({ total: atOnce, each: atOnce }, WAITING, systemClock);
   const strangers = createFairSemaphore({ total: 1, each: 1 }, WAITING, systemClock);
-  return async ({ fairnessKey = '', stranger }, withinMs) => {
+  return ({ fairnessKey = '', stranger }, withinMs) => {
     if (!stranger) return all.acquire(fairnessKey, withinMs);
-    const startedAtMs = performance.now();
-    const next = await strangers.acquire(fairnessKey, withinMs);
-    if (next === null) return null;
-    const release = await all.acquire(STRANGERS, withinMs - (performance.now() - startedAtMs));
-    if (release === null) {
-      next();
-      return null;
-    }
-    return () => {
-      release();
-      next();
-    };
+    const both = [
+      [strangers, fairnessKey],
+      [all, STRANGERS],
+    ] as const;
+    return acquireAll(both, withinMs, systemClock);
   };
 }
 
