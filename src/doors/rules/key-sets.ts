@@ -57,7 +57,8 @@ export function createKeySets({ clock, log }: { readonly clock: Clock; readonly 
     },
     /** Forgets the key sets that no rule names any more. */
     keepOnly(rules: readonly StoredRule[]): void {
-      const named = new Set(rules.map(nameOf));
+      const ofIssuers = new Map(rules.map((rule) => [rule.issuer, rule])); // all rules of an issuer have the same
+      const named = new Set([...ofIssuers.values()].map(nameOf));
       for (const name of bySource.keys()) if (!named.has(name)) bySource.delete(name);
     },
   };

@@ -41,7 +41,9 @@ END AS refused`;
 
 const KEY = `SELECT k.name, k.scopes, k.expires_at_ms, ${KEY_COLUMNS} FROM api_keys k WHERE k.id = ?2`;
 
-const LIST = `SELECT ${COLUMNS.replaceAll(/\w+/g, 'r.$&')}, i.jwks, ${KEY_COLUMNS}
+// Only the first rule of an issuer brings the key set: with each it could be more than a remote database sends at once.
+const LIST = `SELECT ${COLUMNS.replaceAll(/\w+/g, 'r.$&')}, ${KEY_COLUMNS},
+iif(row_number() OVER (PARTITION BY r.issuer ORDER BY r.row) = 1, i.jwks, NULL) AS jwks
 FROM rules r LEFT JOIN issuers i USING (issuer) LEFT JOIN api_keys k ON k.id = r.key_id
 WHERE ?2 IS NULL OR r.key_id = ?2 ORDER BY r.row`;
 
@@ -104,7 +106,10 @@ export type RuleStore = ReturnType<typeof createRuleStore>;
 
 export function createRuleStore(db: Database) {
   async function list(nowMs: number, keyId: string | null = null, withinMs?: number): Promise<readonly StoredRule[]> {
-    return (await db.read({ sql: LIST, args: [nowMs, keyId] }, withinMs)).map(ruleOf);
+    const rows = await db.read({ sql: LIST, args: [nowMs, keyId] }, withinMs);
+    const keySets = new Map<string, KeySetSource>();
+    for (const row of rows.toReversed()) keySets.set(textIn(row, 'issuer'), keySetIn(row)); // last the first of each
+    return rows.map((row) => ruleOf(row, keySets.get(textIn(row, 'issuer')) ?? null));
   }
 
   return {
@@ -152,7 +157,9 @@ export function createRuleStore(db: Database) {
   };
 }
 
-const ruleOf = (row: Row): StoredRule => ({
+const keySetIn = (row: Row): KeySetSource => (row.jwks === null ? null : textIn(row, 'jwks'));
+
+const ruleOf = (row: Row, keySet: KeySetSource): StoredRule => ({
   id: textIn(row, 'id'),
   keyId: textIn(row, 'key_id'),
   hash: textIn(row, 'hash'),
@@ -161,7 +168,7 @@ const ruleOf = (row: Row): StoredRule => ({
   audiences: listIn(row.audiences).map(String), // whatever was typed into the database
   claims: listIn(row.claims).map(String),
   scopes: row.scopes === null ? null : scopesFrom(textIn(row, 'scopes')),
-  keySet: row.jwks === null ? null : textIn(row, 'jwks'),
+  keySet,
   ...keyOf(row),
 });
 
