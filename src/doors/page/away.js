@@ -82,18 +82,33 @@ const button = (words, go) => html`<button class="solid" at="leave" onclick=${()
 export const appButton = () => button(html`Sign in at <bdi>${app.host}</bdi>`, goToApp);
 
 export const issuerButton = () =>
-  issuer.endpoints === null
+  isIssuerAway
     ? complaint(html`<bdi>${issuer.name}</bdi>, where you sign in, can’t be reached. Reload the page to try again.`)
     : button(html`Sign in with <bdi>${issuer.name}</bdi>`, goToIssuer);
 
-/** Removes and returns what was stored before the person left; null if nothing was. */
+/** Whether people sign in at an issuer that can't be reached now. */
+const isIssuerAway = issuer !== null && issuer.endpoints === null;
+
+/**
+ * Returns what was stored before the person left; null if nothing was. Removes it, unless the issuer is out of reach: then
+ * the person reloads the page, which needs it again.
+ */
 export function takeKept() {
   try {
     const kept = sessionStorage.getItem(AWAY);
-    sessionStorage.removeItem(AWAY);
+    if (!isIssuerAway) dropKept();
     return JSON.parse(kept);
   } catch {
     return null; // a browser may block storage
+  }
+}
+
+/** Removes what was stored: the person has signed in. */
+export function dropKept() {
+  try {
+    sessionStorage.removeItem(AWAY);
+  } catch {
+    // then it has stored nothing
   }
 }
 

@@ -3,7 +3,7 @@
 
 import { focusOn, html } from '../../pages/widgets/draw.js';
 import { busily, nameOf, setup } from '../../pages/widgets/parts.js';
-import { appButton } from './away.js';
+import { appButton, dropKept } from './away.js';
 import { typeAgain } from './key-form.js';
 import { dropPart, loadPart } from './operators.js';
 import { askToSignIn, forget, isKeyShown, isOwn, jsonIn, page, post, set, show } from './session.js';
@@ -79,6 +79,7 @@ const hasNone = ({ output }) => output?.keys.length === 0;
 
 /** Begins the person's session. `result` is the list of the person's keys, which is loaded if undefined. */
 function begin(who, isSame, result) {
+  dropKept();
   if (!isSame && !isPerson(page.left, who)) forget();
   Object.assign(page, {
     session: Object.assign(isSame ? page.session : {}, who),

@@ -194,6 +194,35 @@ describeInBrowser('with an issuer that is wrong', (browser) => {
     const events = (await app.log()).map(({ event }) => event);
     expect(events).toContain('issuer out of reach');
   });
+
+  test('one that is out of reach when a person comes back: what waits is there after a reload', async () => {
+    let app: TestApp | undefined;
+    let answers: Answers = {};
+    await using issuer = await lenientIssuer(
+      () => answers,
+      () => app?.clock.nowMs() ?? Date.now(),
+    );
+    const METADATA = '/.well-known/oauth-authorization-server';
+    const metadata = issuer.overrides.get(METADATA) ?? (() => expect.unreachable());
+    answers = {
+      back() {
+        issuer.overrides.set(METADATA, () => new Response('', { status: 503 }));
+        app?.clock.advance(61_000); // until then the server remembers where people sign in
+      },
+    };
+    await using opened = await appOf(issuer, { OAUTH_DEVICE: '1' });
+    app = opened;
+    await withKeysPage(browser(), app, { at: '#ask=BCDF-GHJK', issuer: issuer.url }, async ({ page }) => {
+      await begin(page);
+      await page.getByText('can’t be reached. Reload the page to try again.').waitFor();
+      answers = {};
+      issuer.overrides.set(METADATA, metadata);
+      opened.clock.advance(6000);
+      await page.reload();
+      await begin(page);
+      await page.getByText('BCDF-GHJK', { exact: true }).waitFor();
+    });
+  });
 });
 
 describeInBrowser('a browser that keeps nothing for the page', (browser) => {
