@@ -107,35 +107,27 @@ const OWNERS_MAX = 10_000; // about 2 MB
 
 export function createCheckBlock({ store, feed }: { store: KeyStore; feed: Feed }): CheckBlock {
   const known = createLruCache<boolean>({ entries: OWNERS_MAX });
-  let changes = 0; // a read that began before a change must not be cached after it
-  const reads = singleFlights<boolean>(); // nor shared
+  const reads = singleFlights<boolean>((owner, isBlocked) => known.set(owner, isBlocked));
 
   feed.subscribe({
     onChanges(_, owners) {
       for (const owner of owners) {
-        changes += 1;
         known.delete(owner);
         reads.forget(owner);
       }
     },
     onReset() {
-      changes += 1;
       known.clear();
       reads.forgetAll();
     },
   });
 
-  async function read(owner: string): Promise<boolean> {
-    const changesBefore = changes;
-    const blocked = await store.isBlocked(owner, feed.queryTimeoutMs);
-    if (changes === changesBefore) known.set(owner, blocked);
-    return blocked;
-  }
+  const read = (owner: string) => reads.run(owner, () => store.isBlocked(owner, feed.queryTimeoutMs));
 
   function decideNow(owner: string): Awaitable<Result<number, Problem>> {
     const { polledAtMs } = feed; // read now: a poll that begins during the read proves nothing of it
     const decide = (blocked: boolean) => (blocked ? err({ code: 'user_blocked' } as const) : ok(polledAtMs));
-    return chain(known.get(owner) ?? reads.run(owner, () => read(owner)), decide);
+    return chain(known.get(owner) ?? read(owner), decide);
   }
 
   return (owner) => (feed.current() ? decideNow(owner) : feed.ensureFresh().then(() => decideNow(owner)));

@@ -128,20 +128,25 @@ export function singleFlight<T>(start: () => Promise<T>) {
   };
 }
 
-export function singleFlights<T>() {
+/** Creates runs that are shared by key. `keep` takes what a run found, unless it was forgotten meanwhile. */
+export function singleFlights<T>(keep?: (key: string, found: T) => void) {
   const runs = new Map<string, Promise<T>>();
   return {
     /** Joins the key's run under way, or starts one. */
     run(key: string, start: () => Promise<T>): Promise<T> {
       const underWay = runs.get(key);
       if (underWay !== undefined) return underWay;
-      const run = start().finally(() => {
-        if (runs.get(key) === run) runs.delete(key);
-      });
+      const isCurrent = () => runs.get(key) === run;
+      const run = start()
+        .then((found) => {
+          if (isCurrent()) keep?.(key, found);
+          return found;
+        })
+        .finally(() => isCurrent() && runs.delete(key));
       runs.set(key, run);
       return run;
     },
-    /** Keeps later callers from joining the key's run under way, because it may have missed a change. */
+    /** Forgets the key's run under way, because it may have missed a change: later callers don't join it. */
     forget: (key: string): void => void runs.delete(key),
     /** Does the same for all keys. */
     forgetAll: (): void => runs.clear(),

@@ -19,15 +19,13 @@ export function ofSecret<T>(
   derive: (secret: string, databaseId: string) => Promise<T>,
 ): () => Promise<T> {
   let known: { readonly databaseId: string; readonly derived: T } | undefined;
-  const reads = singleFlights<T>();
+  const reads = singleFlights<T>((current, derived) => {
+    known = { databaseId: current, derived };
+  });
   return async () => {
     const current = databaseId();
     if (known?.databaseId === current) return known.derived;
-    return reads.run(current, async () => {
-      const derived = await derive(await readSecret(), current);
-      known = { databaseId: current, derived };
-      return derived;
-    });
+    return reads.run(current, async () => derive(await readSecret(), current));
   };
 }
 

@@ -49,7 +49,6 @@ const CHANGED = Number.NEGATIVE_INFINITY;
 
 interface RefusedEntry {
   readonly key: KnownKey | null;
-  readonly readVersion: number;
   /** Monotonic. */
   readonly expiresAtMs: number;
 }
@@ -99,7 +98,7 @@ export class KnownKeys {
   recall(keyHash: string, nowMs: number): KnownKey | null | undefined {
     const known = this.#usable.get(keyHash);
     if (known === undefined) return this.#recallRefused(keyHash, nowMs);
-    if (this.#owners.hasChangedSince(known.readVersion, known.userId) || !this.#isAsRead(known)) return undefined;
+    if (!this.#isAsRead(known)) return undefined;
     return nowMs < known.staleAtMs || !this.isUsable(known) ? known : undefined;
   }
 
@@ -136,9 +135,9 @@ export class KnownKeys {
     return known !== null && refusalAt(known, this.#options.clock.nowMs()) === null;
   }
 
-  /** Returns whether the feed has named neither this key since it was read, nor its parent. */
-  #isAsRead({ staleAtMs, parent }: KnownKey): boolean {
-    if (staleAtMs === CHANGED) return false;
+  /** Returns whether the feed has named neither this key since it was read, nor its owner or parent. */
+  #isAsRead({ staleAtMs, readVersion, userId, parent }: KnownKey): boolean {
+    if (staleAtMs === CHANGED || this.#owners.hasChangedSince(readVersion, userId)) return false;
     if (parent === null) return true;
     const known = this.#usable.get(parent.keyHash) ?? this.#refused.get(parent.keyHash)?.key ?? null;
     return known === parent.key && known?.staleAtMs !== CHANGED;
@@ -147,8 +146,8 @@ export class KnownKeys {
   #recallRefused(keyHash: string, nowMs: number): KnownKey | null | undefined {
     const known = this.#refused.get(keyHash);
     if (known === undefined) return undefined;
-    const { key, readVersion, expiresAtMs } = known;
-    const isAsRead = key === null || (!this.#owners.hasChangedSince(readVersion, key.userId) && this.#isAsRead(key));
+    const { key, expiresAtMs } = known;
+    const isAsRead = key === null || this.#isAsRead(key);
     if (nowMs < expiresAtMs && isAsRead && !this.isUsable(key)) return key;
     this.#refused.delete(keyHash);
     return undefined;
@@ -157,7 +156,7 @@ export class KnownKeys {
   #refuse(keyHash: string, key: KnownKey | null): void {
     const expiresAtMs = this.#options.clock.monotonicMs() + REFUSED_TTL_MS;
     this.#usable.delete(keyHash);
-    this.#refused.set(keyHash, { key, expiresAtMs, readVersion: this.#owners.version });
+    this.#refused.set(keyHash, { key, expiresAtMs });
   }
 
   /**

@@ -5,9 +5,9 @@ import type { Identity, Sender } from '../calls/identify.ts';
 import { type Operation, TOOL_TIMEOUT_MS } from '../calls/operation.ts';
 import type { Prompt } from '../calls/prompt.ts';
 import type { Tool } from '../calls/tool.ts';
-import { once } from '../ground/cache.ts';
+import { once, singleFlights } from '../ground/cache.ts';
 import { LIMITS } from '../ground/limits/index.ts';
-import { type Awaitable, chain, isPromise } from '../ground/result.ts';
+import type { Awaitable } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
@@ -71,35 +71,25 @@ export function createMethods(
 ): Readonly<Record<string, Method>> {
   const about = { capabilities: capabilitiesOf(prompts), instructions: INSTRUCTIONS };
   const byUri = new Map(resources.map((resource) => [resource.uri, resource]));
-  /** What was read, or is being read: a batch may ask for the same resource a hundred times. */
-  const contents = new Map<string, Awaitable<string>>();
+  const contents = new Map<string, string>();
+  /** What is being read: a batch may ask for the same resource a hundred times. */
+  const readings = singleFlights<string>((uri, fields) => void contents.set(uri, fields));
 
   /** Begins to read. Who asks within a minute waits for it, too; who asks later reads again, as it may never end. */
-  function begin(resource: Resource): Awaitable<string> {
-    const { uri } = resource;
-    const reading = contentsOf(resource);
-    contents.set(uri, reading);
-    if (!isPromise(reading)) return reading;
-    function forget(): void {
-      if (contents.get(uri) === reading) contents.delete(uri);
-    }
-    const cancel = clock.after(TOOL_TIMEOUT_MS, forget);
-    reading.catch(forget).finally(cancel);
-    return reading;
-  }
+  const begin = (resource: Resource): Promise<string> =>
+    readings.run(resource.uri, () => {
+      const cancel = clock.after(TOOL_TIMEOUT_MS, () => readings.forget(resource.uri));
+      return contentsOf(resource).finally(cancel);
+    });
 
   /** Reads a resource once. A bug in it fails only the requests that wait for it, and the next one reads again. */
-  function read(resource: Resource, { requestId }: RequestContext): Awaitable<Outcome> {
+  async function read(resource: Resource, { requestId }: RequestContext): Promise<Outcome> {
     const { uri } = resource;
-    function fail(error: unknown): Outcome {
+    try {
+      return publicOutcome(contents.get(uri) ?? (await begin(resource)));
+    } catch (error) {
       log.error('internal error', { requestId, uri, error });
       return { error: bugError(requestId) };
-    }
-    try {
-      const found = chain(contents.get(uri) ?? begin(resource), publicOutcome);
-      return isPromise(found) ? found.catch(fail) : found;
-    } catch (error) {
-      return fail(error);
     }
   }
 
@@ -220,14 +210,13 @@ function callOfNamed(
   return failedOutcome(message, CODES.missingClientCapability, { requiredCapabilities }, 400);
 }
 
-/** Throws an Error, or rejects with one, if no response has room for the content: a problem would invite a retry. */
-function contentsOf(resource: Resource): Awaitable<string> {
+/** Rejects with an Error if no response has room for the content: a problem would invite a retry. */
+async function contentsOf(resource: Resource): Promise<string> {
   const { uri, mimeType, meta } = resource;
   const { total: bytesMax } = LIMITS.unread;
-  return chain(contentOf(resource), (content) => {
-    const fields = fieldsOf({ contents: [{ uri, mimeType, ...content, ...(meta && { _meta: meta }) }] });
-    const bytes = new TextEncoder().encode(fields).length;
-    if (bytes > bytesMax) throw new Error(`${uri}: expected a resource of at most ${bytesMax} bytes, got ${bytes}`);
-    return fields;
-  });
+  const content = await contentOf(resource);
+  const fields = fieldsOf({ contents: [{ uri, mimeType, ...content, ...(meta && { _meta: meta }) }] });
+  const bytes = new TextEncoder().encode(fields).length;
+  if (bytes > bytesMax) throw new Error(`${uri}: expected a resource of at most ${bytesMax} bytes, got ${bytes}`);
+  return fields;
 }

@@ -52,8 +52,9 @@ describe('for each key', () => {
   test.each([
     ['its key', (flights: Flights) => flights.forget('a')],
     ['all keys', (flights: Flights) => flights.forgetAll()],
-  ])('nobody joins a run after %s was forgotten; its end leaves the next one alone', async (_what, forget) => {
-    const flights = singleFlights<string>();
+  ])('nobody joins or keeps a run after %s was forgotten; its end leaves the next alone', async (_what, forget) => {
+    const kept: string[][] = [];
+    const flights = singleFlights<string>((...found) => void kept.push(found));
     const runs: PromiseWithResolvers<string>[] = [];
     const before = flights.run('a', start(runs));
     forget(flights);
@@ -63,5 +64,6 @@ describe('for each key', () => {
     expect(flights.run('a', start(runs))).toBe(after);
     runs[1]?.resolve('after');
     expect(await after).toBe('after');
+    expect(kept).toEqual([['a', 'after']]);
   });
 });

@@ -27,14 +27,15 @@ export function createRuleSets(
   clock: Clock,
   onRead: (rules: readonly StoredRule[]) => void,
 ) {
-  const reads = singleFlights<RuleSet>();
   let rules: RuleSet | null = null;
-  let changes = 0; // a read that began before a change must not be kept after it
+  const reads = singleFlights<RuleSet>((_, set) => {
+    rules = set;
+    onRead([...set.byIssuer.values()].flat());
+  });
 
   function forget(): void {
-    changes += 1;
     rules = null;
-    reads.forgetAll(); // nor shared
+    reads.forgetAll();
   }
 
   feed.subscribe({
@@ -46,18 +47,12 @@ export function createRuleSets(
   });
 
   async function readRules(): Promise<RuleSet> {
-    const changesBefore = changes;
     const list = await store.list(clock.nowMs(), null, feed.queryTimeoutMs);
-    const set: RuleSet = {
+    return {
       byIssuer: Map.groupBy(list, ({ issuer }) => issuer),
       hashes: new Set(list.map(({ hash }) => hash)),
       letIn: createVerdicts(clock),
     };
-    if (changes === changesBefore) {
-      rules = set;
-      onRead(list);
-    }
-    return set;
   }
 
   return {
