@@ -25,38 +25,29 @@ async function newestRow(db: Database): Promise<number> {
   return Number((await db.read(NEWEST_ROW))[0]?.row ?? 0);
 }
 
-/**
- * Yields ranges of rows after `after`, oldest first. `whole`: as one range, because an index finds the rows. `rowsMax`: for
- * what returns nearly all of them.
- */
-export async function* rangesAfter(
-  db: Database,
-  after: number,
-  whole: boolean,
-  onRange?: OnRange,
-  rowsMax = RANGE_ROWS,
-): AsyncGenerator<Range> {
-  const newest = whole ? Number.MAX_SAFE_INTEGER : await newestRow(db);
-  const rows = whole ? newest : rowsMax;
-  for (let from = after; from < newest; from += rows) {
-    const to = Math.min(newest, from + rows);
-    yield { after: from, to };
-    if (!whole) onRange?.(to, newest);
-  }
+/** Which rows, and in which order: by default all, oldest first. */
+interface Rows {
+  readonly after?: number;
+  readonly before?: number;
+  readonly newestFirst?: boolean;
+  /** The most rows of a range, for what returns nearly all of them. */
+  readonly rowsMax?: number;
 }
 
-/** Yields ranges of rows before `before`, newest first. */
-export async function* rangesBefore(
+/** Yields ranges of rows. `whole`: as one range, because an index finds the rows. */
+export async function* rangesOf(
   db: Database,
-  before: number,
+  { after = FIRST_ROW, before = Number.POSITIVE_INFINITY, newestFirst = false, rowsMax = RANGE_ROWS }: Rows,
   whole: boolean,
   onRange?: OnRange,
 ): AsyncGenerator<Range> {
-  const newest = whole ? Number.MAX_SAFE_INTEGER : await newestRow(db);
-  const rows = whole ? newest : RANGE_ROWS;
-  for (let to = Math.min(newest, before - 1); to > 0; to -= rows) {
-    const after = Math.max(0, to - rows);
-    yield { after, to };
-    if (!whole) onRange?.(newest - after, newest);
+  const newest = whole ? LAST_ROW : await newestRow(db);
+  const last = Math.min(newest, before - 1);
+  const rows = whole ? newest : rowsMax;
+  const ranges: Range[] = [];
+  for (let from = after; from < last; from += rows) ranges.push({ after: from, to: Math.min(last, from + rows) });
+  for (const range of newestFirst ? ranges.reverse() : ranges) {
+    yield range;
+    if (!whole) onRange?.(newestFirst ? newest - range.after : range.to, newest);
   }
 }

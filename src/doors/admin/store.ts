@@ -11,7 +11,7 @@ import { columnsOf, compared, IS_BLOCKED, KEY_COLUMNS, listedOf, RULES_OF, USED_
 import { type Choice, lookAt } from './choices.ts';
 import type { Place } from './cursor.ts';
 import { createImports } from './imports.ts';
-import { FIRST_ROW, type OnRange, rangesAfter, rangesBefore } from './ranges.ts';
+import { type OnRange, rangesOf } from './ranges.ts';
 
 /** Selects the keys that match every field given. */
 export interface KeyFilter {
@@ -102,7 +102,7 @@ function createReads(db: Database) {
       const { sql, args } = conditionOf(filter, nowMs);
       const found = `${LISTED} WHERE k.row > ? AND k.row <= ? AND ${sql} ORDER BY k.row DESC LIMIT ${limit}`;
       const keys: PlacedKey[] = [];
-      for await (const { after, to } of rangesBefore(db, before, !isSparse(filter), onRange)) {
+      for await (const { after, to } of rangesOf(db, { before, newestFirst: true }, !isSparse(filter), onRange)) {
         keys.push(...(await listed(found, [after, to, ...args])));
         if (keys.length >= limit) break;
       }
@@ -126,7 +126,7 @@ function createReads(db: Database) {
       const { sql, args } = conditionOf(filter, nowMs);
       const counted = `SELECT count(*) AS count ${KEYS} WHERE k.row > ? AND k.row <= ? AND k.active = 1 AND ${sql}`;
       let count = 0;
-      for await (const { after, to } of rangesAfter(db, FIRST_ROW, isIndexed(filter), onRange)) {
+      for await (const { after, to } of rangesOf(db, {}, isIndexed(filter), onRange)) {
         count += Number(firstOf(await db.read({ sql: counted, args: [after, to, ...args] })).count);
       }
       return count;
@@ -144,7 +144,7 @@ function createChanges(db: Database) {
     const { sql, args } = conditionOf(filter, nowMs);
     const where = `k.row > ? AND k.row <= ? AND k.active = 1 AND ${sql}`;
     const next = `SELECT k.row, k.id ${KEYS} WHERE ${where} ORDER BY k.row LIMIT ${BATCH_ROWS}`;
-    for await (const { after, to } of rangesAfter(db, row, isIndexed(filter))) {
+    for await (const { after, to } of rangesOf(db, { after: row }, isIndexed(filter))) {
       const found = await db.read({ sql: next, args: [after, to, ...args] });
       if (found.length > 0) return found;
     }

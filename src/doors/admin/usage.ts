@@ -5,7 +5,7 @@ import { DAY_S } from '../../ground/limits/rates.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { DAY_COLUMNS, dayOfMonth, WHOLE } from '../../store/counts.ts';
 import { type Database, firstOf, type Row } from '../../store/database.ts';
-import { FIRST_ROW, type OnRange, rangesAfter } from './ranges.ts';
+import { type OnRange, rangesOf } from './ranges.ts';
 
 /** UTC days since 1970, both included. */
 export interface Days {
@@ -68,7 +68,7 @@ async function usedIn(db: Database, { by, owner, from, to }: UsageQuery, onRange
   const isOfOne = owner !== undefined;
   const sql = SUMS[by](`k.row > ?1 AND k.row <= ?2${isOfOne ? ' AND k.user_id = ?3' : ''}`, unitsBetween(from, to));
   const rows = await endedIn(db, from, to, owner ?? null);
-  for await (const { after, to: last } of rangesAfter(db, FIRST_ROW, isOfOne, onRange, SUMS_MAX))
+  for await (const { after, to: last } of rangesOf(db, { rowsMax: SUMS_MAX }, isOfOne, onRange))
     rows.push(...(await db.read({ sql, args: [after, last, ...(isOfOne ? [owner] : [])] })));
   const used = rows.map((row) => ({
     owner: String(row.owner),
@@ -117,8 +117,7 @@ export async function keptDays(db: Database) {
   const first = Number(firstOf(await db.read({ sql: FIRST })).first);
   const ended = await oldestIn(OLDEST_ENDED);
   const found = [await oldestIn(OLDEST_OF_OWNERS)];
-  for await (const { after, to } of rangesAfter(db, FIRST_ROW, false))
-    found.push(await oldestIn(OLDEST_OF_KEYS, [after, to]));
+  for await (const { after, to } of rangesOf(db, {}, false)) found.push(await oldestIn(OLDEST_OF_KEYS, [after, to]));
   const days = found.flatMap((day) => (day === null ? [] : dayIn(Number(day))));
   return { first, oldest: Math.min(...days, ...(ended === null ? [] : [Number(ended)])) };
 }
