@@ -17,7 +17,7 @@ import type { Macs } from './marks.ts';
 import { CURSOR_CHARS_MAX, type RecentChanges } from './recent-changes.ts';
 import { refuseService } from './refuse.ts';
 import { type Reported, type Used, usedIn } from './reported.ts';
-import { INVALID, type ServicesOptions, SLOW_DOWN, serviceGuard } from './service.ts';
+import { INVALID, type ServicesOptions, SLOW_DOWN, serviceHandler } from './service.ts';
 
 const UNAVAILABLE: Problem = { code: 'store_unavailable', reason: 'not current' };
 
@@ -28,15 +28,11 @@ export function changesRoute(
   options: ServicesOptions,
 ): BodyHandler {
   const { recheck, feed, ageClock, log } = options;
-  const allow = serviceGuard(options, { logUse: firstOfEach(logsUses(log)) });
+  const logUse = firstOfEach(logsUses(log));
   const budget = createBudget('changes', [LIMITS.askingForChanges], ageClock, log);
   const answerTo = createAnswer(feed, recent, macs);
 
-  return async (context, body) => {
-    const arrivedAtMs = ageClock.monotonicMs();
-    const allowed = await allow(context, body);
-    if (!allowed.ok) return refuseService(context, allowed.error);
-    const { caller, form } = allowed.value;
+  return serviceHandler(options, { logUse }, async (caller, form, context, arrivedAtMs) => {
     const keyId = countedKeyId(caller.auth);
     const taken = budget.take(keyId, { requestId: caller.requestId, keyId, userId: caller.auth.subject });
     if (!taken.ok) return oauthErrorResponse(taken.error, null, { error: SLOW_DOWN });
@@ -47,7 +43,7 @@ export function changesRoute(
     const answer = await answerTo(cursor, arrivedAtMs);
     const problem = (await recheck([caller])).get(caller) ?? (answer === null ? UNAVAILABLE : null);
     return problem === null ? json(200, answer ?? {}) : refuseService(context, problem);
-  };
+  });
 }
 
 /**

@@ -17,30 +17,17 @@ import type { Leases } from './lease.ts';
 import { CURSOR_CHARS_MAX } from './recent-changes.ts';
 import { refuseService } from './refuse.ts';
 import { type Reported, type Used, usedIn } from './reported.ts';
-import { INVALID, type ServiceCall, type ServicesOptions, SLOW_DOWN, serviceGuard } from './service.ts';
+import { INVALID, type ServicesOptions, SLOW_DOWN, serviceHandler } from './service.ts';
 
 export function introspectRoute(leases: Leases, reported: Reported, options: ServicesOptions): BodyHandler {
-  const { verifyKey, verifier, guards, recheck, usage, ageClock, log } = options;
-  const allow = serviceGuard(options, { costOf: (form) => (form.has('lease') ? (costIn(form) ?? 1) : 1) });
+  const { verifyKey, verifier, guards, recheck, usage, log } = options;
+  const costOf = (form: URLSearchParams) => (form.has('lease') ? (costIn(form) ?? 1) : 1);
   const keyGuard: Guard<Call, KeyAuth> = apiKeyGuard(verifyKey, log, verifier.revalidate);
 
-  return async (context, body) => {
-    const arrivedAtMs = ageClock.monotonicMs();
-    const allowed = await allow(context, body);
-    if (!allowed.ok) return refuseService(context, allowed.error);
-    const { caller, form } = allowed.value;
+  return serviceHandler(options, { costOf }, async (caller, form, context, arrivedAtMs) => {
     const fields = fieldsOf(form);
     if (!fields.ok) return refuseService(context, fields.error);
-    return answer(context, caller, fields.value, arrivedAtMs);
-  };
-
-  /** Answers a question that arrived at this time (monotonic). */
-  async function answer(
-    context: RequestContext,
-    caller: ServiceCall,
-    { token, resources, lease }: Fields,
-    arrivedAtMs: number,
-  ): Promise<Response> {
+    const { token, resources, lease } = fields.value;
     if (lease !== null) await reported.count(lease.used, caller);
     const leaseFieldsOf = lease && (await leases.begin(lease.cursor, arrivedAtMs));
     // Unknown keys count against the calling key: a service sends strangers' tokens from one address.
@@ -67,7 +54,7 @@ export function introspectRoute(leases: Leases, reported: Reported, options: Ser
     const { key } = asked.proof;
     const leaseFields = key && leaseFieldsOf?.(key, keyId);
     return json(200, { ...activeToken(known, context.publicUrl), ...limits, ...leaseFields });
-  }
+  });
 }
 
 /** What a service sends to remember the answer. */

@@ -15,8 +15,10 @@ import type { Verifier } from '../../keys/verify.ts';
 import type { StoreOf } from '../../store/database.ts';
 import type { Usage } from '../../uses/usage.ts';
 import type { Log } from '../../watch/log.ts';
-import { type Body, formIn } from '../../web/body.ts';
+import { formIn } from '../../web/body.ts';
 import { carriesCredential, type RequestContext } from '../../web/context.ts';
+import type { BodyHandler } from '../../web/router.ts';
+import { refuseService } from './refuse.ts';
 
 const SERVICE_SCOPE = 'introspect';
 
@@ -55,10 +57,13 @@ export interface ServicesOptions {
   readonly log: Log;
 }
 
-interface ServiceRequest {
-  readonly caller: ServiceCall;
-  readonly form: URLSearchParams;
-}
+/** Answers the form of a service that was admitted. The request arrived at this time (monotonic). */
+type Answer = (
+  caller: ServiceCall,
+  form: URLSearchParams,
+  context: RequestContext,
+  arrivedAtMs: number,
+) => Promise<Response>;
 
 interface ServiceGuardMore {
   /** Logs each request of a good key; by default as for tools. */
@@ -67,27 +72,27 @@ interface ServiceGuardMore {
   readonly costOf?: (form: URLSearchParams) => number;
 }
 
-/**
- * Creates the guard of a route. It resolves with the form and its caller, or a problem; it throws a StoreOutage if the
- * caller's key can't be verified.
- */
-export function serviceGuard(
-  { verifyKey, verifier, guards, log }: ServicesOptions,
+/** Creates the handler of a route, which throws a StoreOutage if the caller's key can't be verified. */
+export function serviceHandler(
+  { verifyKey, verifier, guards, ageClock, log }: ServicesOptions,
   { logUse, costOf = () => 1 }: ServiceGuardMore,
-) {
+  answer: Answer,
+): BodyHandler {
   const guard = sequence<Call & ClientCall, KeyAuth, object, object>(
     apiKeyGuard(verifyKey, log, verifier.revalidate, logUse),
     clientIdGuard(log),
     guards.scopes(SERVICE_SCOPE),
   );
-  return async (context: RequestContext, body: Body): Promise<Result<ServiceRequest, Problem>> => {
-    if (!body.ok) return body;
+  return async (context, body) => {
+    const arrivedAtMs = ageClock.monotonicMs();
+    if (!body.ok) return refuseService(context, body.error);
     const form = formIn(body.value);
     const client = clientIn(form);
-    if (!client.ok) return client;
+    if (!client.ok) return refuseService(context, client.error);
     const call = serviceCallOf(context, client.value, costOf(form));
     const allowed = await guard(call);
-    return allowed.ok ? ok({ caller: addTo(call, allowed.value), form }) : allowed;
+    if (!allowed.ok) return refuseService(context, allowed.error);
+    return answer(addTo(call, allowed.value), form, context, arrivedAtMs);
   };
 }
 
