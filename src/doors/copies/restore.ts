@@ -136,7 +136,7 @@ export async function restoreRemote(db: Database, backup: Backup, options: Resto
   for await (const rows of pagesOf(backup.read, BLOCKS, PAGE_ROWS)) await putAll(putRows('IGNORE', BLOCKS, rows));
   for (const { name: table, growsBy } of RESTORED) {
     let last = 0;
-    for await (const rows of pagesOf(backup.read, table, PAGE_ROWS)) {
+    for await (const rows of partsOf(pagesOf(backup.read, table, PAGE_ROWS))) {
       if (growsBy === null) await putAll(putRows('REPLACE', table, rows));
       else if (await putBehind(table, growsBy, rows, last)) last = Number(rows.at(-1)?.[growsBy]);
       else throw new DatabaseInUse();
@@ -148,6 +148,18 @@ export async function restoreRemote(db: Database, backup: Backup, options: Resto
     ...(await lastStatements(backup, newest, options, `WHERE ${isOurs}`)),
     `DELETE ${BEGUN} AND ${isOurs}`,
   ]);
+}
+
+/** The most characters of a page, of up to three bytes each: a remote database takes an argument of 5 MB. */
+const PART_CHARS_MAX = 1_500_000;
+
+/** Yields pages, those with long rows in parts. */
+async function* partsOf(pages: AsyncIterable<readonly Row[]>): AsyncGenerator<readonly Row[]> {
+  for await (const page of pages) {
+    const parts = Math.ceil(JSON.stringify(page).length / PART_CHARS_MAX);
+    const rows = Math.ceil(page.length / parts);
+    for (let from = 0; from < page.length; from += rows) yield page.slice(from, from + rows);
+  }
 }
 
 /** Puts a page behind the row with number `last`. Returns false, and puts nothing, if another row came behind it first. */
@@ -190,7 +202,7 @@ async function putEvents(
   const after = { seq: await knownUpTo(db, backup) };
   let shift = 0;
   let last = await newestIn(db);
-  for await (const rows of pagesOf(backup.read, EVENTS, PAGE_ROWS, { after })) {
+  for await (const rows of partsOf(pagesOf(backup.read, EVENTS, PAGE_ROWS, { after }))) {
     const asked = rows.map((row) => Object.fromEntries(['seq', ...IDENTITY].map((name) => [name, row[name]])));
     const found = await db.read({ sql: MISSING, args: [JSON.stringify(asked)] });
     const missing = found.map(({ at }) => rows[Number(at)] ?? {});

@@ -26,6 +26,10 @@ import { storeOn } from '../../support/store-mode.ts';
 import { bearer, createTestApp, TEST_SECRET } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
+/** More than are read at once. */
+const LONG_KEYS = 1200;
+const LONG_AT_ONCE = 300;
+
 /** A new remote database, opened as a store, and by hand. */
 async function remoteDatabase(started: AsyncDisposableStack) {
   const { url } = started.use(await startSqld());
@@ -128,6 +132,28 @@ test('a remote database that a newer version migrates while it is copied is in t
   await done;
   const keys = await withBackup(file, temporaryFolder(), async ({ keys }) => keys);
   expect(keys).toBe(1);
+});
+
+test('a remote database of keys that are as long as they may be is backed up, and put back into another', async () => {
+  await using started = new AsyncDisposableStack();
+  const { client, url } = await remoteDatabase(started);
+  const { store: other } = await remoteDatabase(started);
+  const scopes = JSON.stringify(Array.from({ length: 100 }, (_, nth) => `scope:${nth}`.padEnd(20, 'x')));
+  const resource = `https://other.example/${'p'.repeat(2000)}`;
+  for (let from = 0; from < LONG_KEYS; from += LONG_AT_ONCE)
+    await client.execute({
+      sql: `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, resource, metadata)
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${LONG_AT_ONCE})
+SELECT lower(hex(randomblob(16))), ?1, ?2, lower(hex(randomblob(32))), ?3, 1, 1, ?4, json_object('a', ?5, 'b', ?5) FROM n`,
+      args: ['\u{1f642}'.repeat(255), '\u{1f642}'.repeat(200), scopes, resource, 'x'.repeat(200)],
+    });
+  const file = join(temporaryFolder(), 'backup.db');
+  await backUp({ mode: 'remote', url, authToken: null, replicaFile: null }, file);
+  const [before, after] = await withBackup(file, temporaryFolder(), async (backup) => {
+    await restoreRemote(other.db, backup, { isNew: true, actor: null });
+    return [backup.keys, await compare(other.db, backup, Date.now())];
+  });
+  expect([before, after]).toMatchObject([LONG_KEYS, { replaced: LONG_KEYS, refusedCount: 0, revivedCount: 0 }]);
 });
 
 test('of a damaged database there is no backup, and one line says what to do', async () => {
