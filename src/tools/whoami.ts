@@ -11,33 +11,20 @@ import { countedKeyId } from '../keys/record.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
 import { listedKeyFields } from './key-fields.ts';
 
-const limitLeft = v.nullable(
-  v.strictObject({ requests: count, windowSeconds: count, remaining: count, resetSeconds: count }),
-);
+const left = { remaining: count, resetSeconds: count };
+const limitLeft = v.nullable(v.strictObject({ requests: count, windowSeconds: count, ...left }));
+const quotaLeft = v.nullable(v.strictObject({ requests: count, period: v.picklist(['day', 'month']), ...left }));
 
-const quotaLeft = v.nullable(
-  v.strictObject({ requests: count, period: v.picklist(['day', 'month']), remaining: count, resetSeconds: count }),
-);
+const leftOf = ({ remaining, resetS }: RateLimitState) => ({ remaining, resetSeconds: resetS });
 
 const limitLeftOf = (state: RateLimitState | undefined) =>
-  state === undefined
-    ? null
-    : {
-        requests: state.limit.requests,
-        windowSeconds: state.limit.windowS,
-        remaining: state.remaining,
-        resetSeconds: state.resetS,
-      };
+  state === undefined ? null : { requests: state.limit.requests, windowSeconds: state.limit.windowS, ...leftOf(state) };
 
-const quotaLeftOf = (state: RateLimitState | undefined) =>
-  state === undefined
-    ? null
-    : {
-        requests: state.limit.requests,
-        period: state.limit.windowS * 1000 === MS_PER_DAY ? ('day' as const) : ('month' as const),
-        remaining: state.remaining,
-        resetSeconds: state.resetS,
-      };
+function quotaLeftOf(state: RateLimitState | undefined) {
+  if (state === undefined) return null;
+  const { requests, windowS } = state.limit;
+  return { requests, period: windowS * 1000 === MS_PER_DAY ? ('day' as const) : ('month' as const), ...leftOf(state) };
+}
 
 export const whoami = ({ guards, keys }: ToolDeps) =>
   defineTool(guards.apiKey, {
