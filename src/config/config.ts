@@ -74,7 +74,7 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     /** The claims with the keys' owner, with the scopes a user may grant (null: any), and that marks admins. */
     jwtClaims: { owner: values.JWT_OWNER_CLAIM, scope: values.JWT_SCOPE_CLAIM, admin: values.ADMIN_CLAIM },
     /** The page where people manage their keys. Null: there is none. */
-    keysPage: keysPage(values, users.jwt.kind === 'secret' ? null : users.jwtIssuer, among(...JWT)),
+    keysPage: keysPage(values, users.authorizationServer, among(...JWT)),
     /** Where OAuth clients may be handed keys. Null: nowhere. */
     connect,
     /** Whether programs without a browser may ask for a key. */
