@@ -4,6 +4,7 @@
 import { once } from './cache.ts';
 import { type Awaitable, err, ok, type Result } from './result.ts';
 import type { Clock } from './runtime.ts';
+import { fetchCauseOf } from './text.ts';
 
 export interface FetchedDocument {
   readonly status: number;
@@ -81,7 +82,7 @@ async function readBody({ body }: Response, bytesMax: number): Promise<Uint8Arra
 /** Returns why a fetch failed, in words fit for a log. */
 export function fetchFault(error: unknown): string {
   const { name, code } = error as { name?: unknown; code?: unknown };
-  return `could not be fetched: ${typeof code === 'string' ? code : String(name)}`;
+  return `could not be fetched: ${typeof code === 'string' ? code : (fetchCauseOf(error) ?? String(name))}`;
 }
 
 /** Runs with a signal that aborts after `ms`. */

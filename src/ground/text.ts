@@ -58,9 +58,21 @@ export const bytesInMemory = (text: string): number => (WIDE.test(text) ? 2 : 1)
 /** What Bun's `fetch` adds to messages, for who wrote the program. */
 const ADVICE = / For more information, pass `verbose: true` [^\n]*/;
 
+/** What Deno's `fetch` says only in an error's cause, behind the URL, whose query may be secret. */
+const FETCH_CAUSE = /client error \(\w+\): (.*)/;
+
+/** Returns why a `fetch` of Deno failed; undefined on Bun, whose errors say it themselves. */
+export function fetchCauseOf(thrown: unknown): string | undefined {
+  const cause = thrown instanceof Error ? thrown.cause : undefined;
+  return cause instanceof Error ? FETCH_CAUSE.exec(cause.message)?.[1] : undefined;
+}
+
 /** Returns the message of an Error, or any other thrown value as text. */
-export const reasonOf = (thrown: unknown): string =>
-  (thrown instanceof Error ? thrown.message : String(thrown)).replace(ADVICE, '');
+export function reasonOf(thrown: unknown): string {
+  const message = (thrown instanceof Error ? thrown.message : String(thrown)).replace(ADVICE, '');
+  const cause = fetchCauseOf(thrown);
+  return cause === undefined ? message : `${message}: ${cause}`;
+}
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 

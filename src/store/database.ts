@@ -120,7 +120,7 @@ export const isTextDamaged = (error: unknown): boolean => /malformed JSON/.test(
 /** Returns a driver's error in one line, for the log. Never includes the statement's arguments. */
 export function errorReason(error: unknown): string {
   const { code, message } = error as { code?: unknown; message?: unknown };
-  const text = reasonOf(message ?? error).split('\n', 1)[0] ?? '';
+  const text = reasonOf(error instanceof Error ? error : (message ?? error)).split('\n', 1)[0] ?? '';
   return typeof code === 'string' && !text.includes(code) ? `${code}: ${text}` : text;
 }
 

@@ -276,6 +276,19 @@ test('commands do on Deno what they do on Bun: they write tables, and find a ser
   expect(await onDeno('health')).toEqual({ code: 0, stdout: '', stderr: '' });
 });
 
+test('why a database is out of reach is said on Deno, too, without the query of its URL', async () => {
+  const [away, port] = freePorts(2);
+  const database = { DATABASE_URL: `http://127.0.0.1:${away}?authToken=hunter2` };
+  await using server = await start({ ...database, PORT: String(port) });
+  const REFUSED = 'fetch failed: tcp connect error: Connection refused (os error 111)';
+  await waitFor(() => server.stdout().includes(`"reason":"${REFUSED}"`));
+  const [deno = ''] = commandOf('deno');
+  const command = [deno, 'run', '--allow-all', join(ROOT, 'src/cli.ts'), 'keys', 'list'];
+  const { code, stderr } = await run(command, { cwd: server.folder, env: database });
+  expect({ code, stderr }).toEqual({ code: 1, stderr: `mcp-key-server: store_unavailable: ${REFUSED}\n` });
+  expect(server.stdout() + server.stderr()).not.toContain('hunter2');
+});
+
 test.each([
   ['Ctrl-C', '\x03'],
   ['Ctrl-D', '\x04'],
