@@ -102,7 +102,8 @@ function boxOf(shown, box) {
 }
 
 function viewOf(shown) {
-  const { id, name, isInRow, previous, warning, saved } = shown;
+  const { id, name, resource, isInRow, previous, warning, saved } = shown;
+  const isElsewhere = typeof resource === 'string' && resource !== setup.url; // this server would refuse the key
   const header = html`<header class="sentence">
     <span class="badge ok">${icon('key')}</span>
     <div>
@@ -131,7 +132,7 @@ function viewOf(shown) {
     </p>
     ${factsOf(shown)}
     ${!isInRow && next}
-    ${SETTINGS.length > 0 && settings}
+    ${SETTINGS.length > 0 && !isElsewhere && settings}
     ${saved && html`<p><button at=${placeOf(shown, 'saved')} onclick=${saved}>I have saved it</button></p>`}
   </div>`;
 }

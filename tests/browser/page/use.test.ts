@@ -95,6 +95,21 @@ describeInBrowser('a new key', (browser) => {
     expect(await app.logText()).not.toContain('sk_test_');
   });
 
+  test('has no settings around it if it is for another server, which this one would refuse', async () => {
+    const resource = 'https://other.example/mcp';
+    await using app = await appForBrowser({ env: { OAUTH_REDIRECTS: 'loopback', OAUTH_RESOURCES: resource } });
+    await app.createKey('alice', { name: 'elsewhere', resource });
+    await app.createKey('alice', { name: 'here', resource: app.url });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      const settings = page.getByText('Or paste it with ready-made settings around it.');
+      await confirm(page, 'Rotate', 'elsewhere');
+      await page.getByRole('group', { name: 'New key of elsewhere' }).waitFor();
+      expect(await settings.count()).toBe(0);
+      await confirm(page, 'Rotate', 'here');
+      await settings.waitFor();
+    });
+  });
+
   test('gets what the form asks for: chosen scopes, an expiry, a limit and a quota, which the list shows', async () => {
     await using app = await appForBrowser({ env: { KEY_SCOPES: 'read write admin', KEY_MAX_DAYS: '60' } });
     const name = '\u{1f511}'.repeat(150); // 150 characters, of 200
