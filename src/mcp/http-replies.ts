@@ -29,15 +29,14 @@ export function createHttpReplies(streams: Streams) {
     /** Creates a 400 with the text of a JSON-RPC error. */
     refusal: (context: RequestContext, text: string): Response =>
       write(context, text, 400) ?? problemResponse(OVERLOADED, context.requestId),
-    /** Creates the response to a POST of a single request. `initialLimits` are those of its tool, if no call was made. */
+    /** Creates the response to a POST of a single request. */
     respond(
-      { text, status, call, challenge }: Reply,
+      { text, status, operation, call, challenge }: Reply,
       request: RequestMessage,
       { era, sender }: Peer,
-      initialLimits?: RateLimitStates,
     ): Response {
       const { context } = sender;
-      const limits = call?.response.limits ?? initialLimits;
+      const limits = call?.response.limits ?? operation?.initialLimits;
       if (challenge) return problemResponse(challenge.problem, context.requestId, challenge.header, limits);
       return (
         write(context, text, status, limits) ??

@@ -26,6 +26,14 @@ export interface Requester {
   readonly capabilities: JsonObject;
 }
 
+export interface Failed {
+  readonly error: RpcError;
+  /** The status of the HTTP response; 200 by default. */
+  readonly status?: 400 | 404;
+  /** The tool or prompt that the request names, if it is there. */
+  readonly operation?: Operation;
+}
+
 export interface PlannedCall {
   readonly operation: Operation;
   /** The input, which may have its own `_meta`. */
@@ -34,10 +42,7 @@ export interface PlannedCall {
 
 export type Outcome =
   /** The JSON text of the result without its braces. With `cacheScope` clients may cache it. */
-  | { readonly fields: string; readonly cacheScope?: 'public' | 'private' }
-  /** `status` is that of the HTTP response; 200 by default. */
-  | { readonly error: RpcError; readonly status?: 400 | 404 }
-  | PlannedCall;
+  { readonly fields: string; readonly cacheScope?: 'public' | 'private' } | Failed | PlannedCall;
 
 export interface Method {
   /** The era that has the method; both by default. */
@@ -57,7 +62,7 @@ export interface Offered {
 
 const publicOutcome = (fields: string): Outcome => ({ fields, cacheScope: 'public' });
 
-const failedOutcome = (message: string, code: number = CODES.invalidParams, data?: unknown, status?: 400): Outcome => ({
+const failedOutcome = (message: string, code: number = CODES.invalidParams, data?: unknown, status?: 400): Failed => ({
   error: { code, message, data },
   ...(status && { status }),
 });
@@ -196,18 +201,20 @@ function callOfNamed(
   { sender, era, capabilities }: Requester,
 ): Outcome {
   if (typeof name !== 'string') return failedOutcome('name must be a string');
-  if (!isObject(given)) return failedOutcome('arguments must be an object');
   const operation = operations.get(name);
   if (operation === undefined) return failedOutcome(unknown);
+  if (!isObject(given)) return { ...failedOutcome('arguments must be an object'), operation };
   const call = { operation, given };
   if (era === 'legacy' || operation.kind !== 'tool') return call;
   const header = mismatchedParam(operation.headerParams(), given, sender.context.headers);
-  if (header !== undefined) return failedOutcome(mismatchMessage(header), CODES.headerMismatch, undefined, 400);
+  if (header !== undefined) {
+    return { ...failedOutcome(mismatchMessage(header), CODES.headerMismatch, undefined, 400), operation };
+  }
   const { requiresClient } = operation;
   const requiredCapabilities = requiresClient && missingCapabilities(requiresClient, capabilities);
   if (requiredCapabilities === undefined) return call;
   const message = 'The tool needs a capability that the client did not declare';
-  return failedOutcome(message, CODES.missingClientCapability, { requiredCapabilities }, 400);
+  return { ...failedOutcome(message, CODES.missingClientCapability, { requiredCapabilities }, 400), operation };
 }
 
 /** Rejects with an Error if no response has room for the content: a problem would invite a retry. */

@@ -24,7 +24,7 @@ import {
   type RpcError,
   resultText,
 } from './message.ts';
-import { createMethods, type Offered, type Outcome, type PlannedCall, type Requester } from './methods.ts';
+import { createMethods, type Failed, type Offered, type Outcome, type PlannedCall, type Requester } from './methods.ts';
 import { callResultText } from './results.ts';
 
 /** What a transport knows of a request's sender, and how it responds. */
@@ -45,6 +45,8 @@ export interface Reply {
   readonly errorCode?: number | undefined;
   /** Whether a tool's result says that the call failed. */
   readonly isError?: boolean;
+  /** The tool or prompt that a refused request names, if it is there. */
+  readonly operation?: Operation | undefined;
   /** The call that was made. If the reply is an HTTP response, its headers show the call's rate limit. */
   readonly call?: Call;
   /** The status of such a response; 200 by default. */
@@ -86,7 +88,9 @@ export function createMcp({ offered, listsAll, requestStates, run, clock, log }:
     const { sender, era, capabilities, begin, canceller } = peer;
     const isAsking = era === 'modern' && operation.kind !== 'completion';
     const asking = isAsking ? askingOf(requestStates, request.params, capabilities) : CANNOT_ASK;
-    if (!asking.ok) return errorReply(request.id, { code: CODES.invalidParams, message: asking.error });
+    if (!asking.ok) {
+      return errorReply(request.id, { error: { code: CODES.invalidParams, message: asking.error }, operation });
+    }
     const key = apiKeyIn(request.params);
     const progress = isChallenged ? undefined : progressOf(request, begin?.());
     const call = callOf(sender.context, key, {
@@ -110,8 +114,8 @@ export function createMcp({ offered, listsAll, requestStates, run, clock, log }:
 
   function replyTo(request: RequestMessage, outcome: Outcome, peer: Peer): Awaitable<Reply> {
     const { id } = request;
-    if ('operation' in outcome) return callFor(request, outcome, peer);
-    if ('error' in outcome) return errorReply(id, outcome.error, outcome.status);
+    if ('given' in outcome) return callFor(request, outcome, peer);
+    if ('error' in outcome) return errorReply(id, outcome);
     const { fields, cacheScope } = outcome;
     const cache = peer.era === 'modern' && cacheScope ? `"ttlMs":${CACHE_MS},"cacheScope":"${cacheScope}",` : '';
     return { text: resultText(id, eraFields(peer.era) + cache + fields) };
@@ -122,7 +126,7 @@ export function createMcp({ offered, listsAll, requestStates, run, clock, log }:
     const { era } = peer;
     const found = methods.get(method);
     if (found === undefined || (found.only ?? era) !== era) {
-      return errorReply(id, NOT_FOUND, era === 'modern' ? 404 : undefined);
+      return errorReply(id, { error: NOT_FOUND, ...(era === 'modern' && { status: 404 }) });
     }
     return chain(found.run(params, peer), (outcome) => replyTo(request, outcome, peer));
   };
@@ -155,10 +159,10 @@ function challengeOf(
 
 const CANNOT_ASK = { ok: true, value: undefined } as const;
 
-const errorReply = (id: Id, error: RpcError, status?: 400 | 404): Reply => ({
+const errorReply = (id: Id, { error, ...more }: Failed): Reply => ({
   text: errorText(id, error),
   errorCode: error.code,
-  ...(status && { status }),
+  ...more,
 });
 
 /** Resolves with whether the call lacks the kind of credential that a client gets by signing in. */

@@ -114,10 +114,10 @@ function createSingle({ mcp, toolOf, streams, replies, signIn }: SingleOptions) 
     return chain(mcp(request, peer), (reply) => {
       if (reply.call !== undefined) return replies.respond(reply, request, peer);
       const tool = toolOf(request);
-      const respond = () => replies.respond(reply, request, peer, tool?.initialLimits);
-      if (!checksKey(tool)) return respond();
+      if (!checksKey(tool)) return replies.respond(reply, request, peer);
       // The parameters were refused before a guard looked at the key.
-      return chain(refusalOfSender(sender, signIn, tool?.initialLimits), (refused) => refused ?? respond());
+      const refusal = refusalOfSender(sender, signIn, tool?.initialLimits);
+      return chain(refusal, (refused) => refused ?? replies.respond(reply, request, peer));
     });
   }
 
@@ -145,7 +145,7 @@ function createSingle({ mcp, toolOf, streams, replies, signIn }: SingleOptions) 
     }
     async function finished(): Promise<Response> {
       const reply = await mcp(request, { ...peer, begin, canceller: era === 'modern' ? canceller : undefined });
-      if (stream === undefined) return replies.respond(reply, request, peer, toolOf(request)?.initialLimits);
+      if (stream === undefined) return replies.respond(reply, request, peer);
       sendReply(stream, reply.text, () => deniedText(request, era, OVERLOADED));
       stream.close();
       return stream.response;

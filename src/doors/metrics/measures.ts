@@ -138,9 +138,9 @@ function errorTypeOf(result: ToolResult): string {
 }
 
 /** Returns the labels that count a message without a tool call. */
-function labelsOf(method: string, { errorCode }: Reply): { readonly method: string; readonly tool: string } {
+function labelsOf(method: string, { errorCode, operation }: Reply): { readonly method: string; readonly tool: string } {
   if (errorCode === CODES.methodNotFound) return { method: OTHER, tool: '' };
-  return { method, tool: method === 'tools/call' ? OTHER : '' };
+  return { method, tool: method === 'tools/call' ? (operation?.name ?? OTHER) : '' };
 }
 
 const snakeCase = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

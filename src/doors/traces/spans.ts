@@ -192,11 +192,11 @@ function ofMcp(
   transport: Transport,
   request: RequestMessage,
   context: RequestContext,
-  { call, errorCode, isError }: Reply,
+  { operation, call, errorCode, isError }: Reply,
   keyId: string | undefined,
 ): Ended {
   const method = errorCode === CODES.methodNotFound ? undefined : request.method;
-  const name = method === 'tools/call' || method === 'prompts/get' ? call?.tool : undefined;
+  const name = method === 'tools/call' || method === 'prompts/get' ? (operation?.name ?? call?.tool) : undefined;
   const errorType = errorCode !== undefined ? String(errorCode) : isError ? 'tool_error' : undefined;
   return {
     name: [method ?? 'MCP', name].filter(Boolean).join(' '),

@@ -173,13 +173,15 @@ test('prompts are counted by their methods, without a name', async () => {
   });
 });
 
-test('invented tools and methods make one label each', async () => {
+test('invented tools and methods make one label each; a tool that is there keeps its name, though not called', async () => {
   for (let name = 0; name < 50; name += 1) {
     await post(app, call(`tool_${name}`));
     await post(app, request(`method/${name}`));
   }
+  await post(app, call('get_data', []));
   const counts = Object.entries(operationsIn(await scrape(app)));
   expect(Object.fromEntries(counts.filter(([labels]) => labels.includes('transport="http"')))).toEqual({
+    'mcp_method_name="tools/call",gen_ai_tool_name="get_data",error_type="-32602",transport="http"': 1,
     'mcp_method_name="tools/call",gen_ai_tool_name="other",error_type="-32602",transport="http"': 50,
     'mcp_method_name="other",error_type="-32601",transport="http"': 50,
   });

@@ -126,6 +126,11 @@ describe('by default', async () => {
       [['tools/call', { 'mcp.method.name': 'tools/call', 'error.type': '-32602' }]],
     ],
     [
+      'a call that is refused before it runs',
+      () => post(app, call('get_data', []), own()),
+      [['tools/call get_data', { ...called, 'error.type': '-32602' }]],
+    ],
+    [
       'a batch',
       () => post(app, [call('get_data'), { ...request('tools/list'), id: 2 }], own()),
       [
