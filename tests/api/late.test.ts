@@ -2,10 +2,9 @@
 // revocation bound behind it, it leaves only if the key is still good, and the owner of a user token isn't blocked.
 
 import { describe, expect, test } from 'bun:test';
-import { join } from 'node:path';
 import * as v from 'valibot';
 import { defineTool, err, failure, ok } from '../../src/start/package/index.ts';
-import { openDatabase } from '../support/database-client.ts';
+import { databaseOf, executeAt } from '../support/database-client.ts';
 import { type Ask, call, eventReader, fetchMcp, post, request, WAYS } from '../support/mcp.ts';
 import { startProxy } from '../support/proxy.ts';
 import { storeOn } from '../support/store-mode.ts';
@@ -79,9 +78,7 @@ async function start(): Promise<Started> {
     key,
     during: () => {},
     async revoke() {
-      const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
-      await db.execute('UPDATE api_keys SET active = 0');
-      db.close();
+      await executeAt(databaseOf(app), 'UPDATE api_keys SET active = 0');
     },
     [Symbol.asyncDispose]: app.close,
   };

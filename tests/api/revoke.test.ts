@@ -1,8 +1,7 @@
 // POST /revoke: whoever has a key ends it. What each secret ends, what is understood, and what a caller may learn.
 
 import { describe, expect, test } from 'bun:test';
-import { join } from 'node:path';
-import { openDatabase } from '../support/database-client.ts';
+import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { startProxy } from '../support/proxy.ts';
 import { storeOn } from '../support/store-mode.ts';
 import { startPrimary } from '../support/template.ts';
@@ -144,11 +143,10 @@ describe('during a rotation', () => {
 test('a key of a blocked owner ends, and is not good again after the block', async () => {
   await using app = await createTestApp({ store: 'embedded' });
   const { key } = await app.createKey('alice');
-  const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+  using db = openDatabase(databaseOf(app));
   await db.execute("INSERT INTO blocked_owners (owner) VALUES ('alice')");
   expect((await revoke(app, key)).status).toBe(200);
   await db.execute("DELETE FROM blocked_owners WHERE owner = 'alice'");
-  db.close();
   app.clock.advance(1001);
   expect(await statuses(app, key)).toEqual([401]);
   expect(await app.logText()).toContain('API key revoked');

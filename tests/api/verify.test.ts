@@ -1,8 +1,7 @@
 // /verify, asked as a proxy asks: any method, with the original request's headers.
 
 import { describe, expect, test } from 'bun:test';
-import { join } from 'node:path';
-import { openDatabase } from '../support/database-client.ts';
+import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { openHttpSocket } from '../support/http-socket.ts';
 import { FORGED, IDENTITY } from '../support/identity.ts';
 import { labelled } from '../support/labels.ts';
@@ -106,7 +105,7 @@ describe('a good key', () => {
 
 test('an id that was typed into the database is percent-encoded', async () => {
   await using file = await createTestApp({ store: 'embedded' });
-  const db = openDatabase(`file:${join(file.folder, 'keys.db')}`);
+  using db = openDatabase(databaseOf(file));
   for (const [id, encoded] of [
     ['from\nthe shell', 'from%0Athe%20shell'],
     ['a\rb', 'a%0Db'],
@@ -120,7 +119,6 @@ test('an id that was typed into the database is percent-encoded', async () => {
     expect(response.status).toBe(200);
     expect(identityOf(response)).toEqual([encoded, 'alice', 'test%20key', 'read', '', '', '']);
   }
-  db.close();
 });
 
 test('a body or a query is not looked at', async () => {

@@ -6,6 +6,7 @@ import { hash } from 'node:crypto';
 import { readdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { run } from '../support/command.ts';
+import { databaseOf } from '../support/database-client.ts';
 import { readDocument } from '../support/documents.ts';
 import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -47,7 +48,7 @@ test.each(Object.entries(FORMS))('a hash as %s', async (_, keyHash) => {
 test('one key in all its forms is one key, in one import and in the next, and counted so', async () => {
   await using app = await createTestApp({ store: 'embedded' });
   const lines = Object.values(FORMS).map((keyHash) => lineOf({ keyHash }));
-  const importAll = () => keysCommand({ DATABASE_URL: `file:${app.folder}/keys.db` }, ['import', fileOf(...lines)]);
+  const importAll = () => keysCommand({ DATABASE_URL: databaseOf(app) }, ['import', fileOf(...lines)]);
   expect((await importAll()).stderr).toContain(`1 imported, ${lines.length - 1} were there already`);
   expect((await importAll()).stderr).toContain(`0 imported, ${lines.length} were there already`);
   const listed = (await app.keys('list', '--json')).trim().split('\n');
@@ -57,7 +58,7 @@ test('one key in all its forms is one key, in one import and in the next, and co
 test('one key in two lines, one of which says that it is of another form, is counted as such', async () => {
   await using app = await createTestApp({ store: 'embedded' });
   const lines = [lineOf({ keyHash: HEX }), lineOf({ keyHash: BASE64, foreign: true })];
-  const imported = await keysCommand({ DATABASE_URL: `file:${app.folder}/keys.db` }, ['import', fileOf(...lines)]);
+  const imported = await keysCommand({ DATABASE_URL: databaseOf(app) }, ['import', fileOf(...lines)]);
   expect(imported.stderr).toBe(
     '1 imported, 1 were there already\nservers take keys of another form within the revocation bound\n',
   );
@@ -204,7 +205,7 @@ test('what is exported is imported as it was: all that a line says, but no revok
     lineOf(rich),
   ]);
   await using other = await createTestApp({ store: 'embedded' });
-  const env = { DATABASE_URL: `file:${other.folder}/keys.db` };
+  const env = { DATABASE_URL: databaseOf(other) };
   expect((await keysCommand(env, ['import', '-'], exported)).stderr).toContain('3 imported');
   expect(await other.keys('export')).toContain(jsonLines({ stdout: exported })[0].id);
   expect(jsonLines({ stdout: await other.keys('export') })).toEqual(jsonLines({ stdout: exported }).reverse());
@@ -223,7 +224,7 @@ test('the document: one owner’s keys out of a backup, though they were deleted
   const [typed = ''] = readDocument('src/commands/README.md').codeBlocks('The way back', 'sh');
   const command = `${process.execPath} --no-env-file ${join(import.meta.dir, '../../src/commands/keys.ts')}`;
   const script = typed.replaceAll('bun run keys', command);
-  const env = { DATABASE_URL: `file:${app.folder}/keys.db`, TMPDIR: temporaryFolder() };
+  const env = { DATABASE_URL: databaseOf(app), TMPDIR: temporaryFolder() };
   expect(await run(['bash', '-o', 'pipefail', '-c', script], { cwd: app.folder, env })).toMatchObject({
     code: 0,
     stderr: expect.stringContaining('1 imported, 0 were there already'),

@@ -2,6 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { testClock } from '../support/clock.ts';
+import { databaseOf } from '../support/database-client.ts';
 import { jsonLines, keysCommand } from '../support/keys-command.ts';
 import { sharedApp } from '../support/test-app.ts';
 import { advanceUntil } from '../support/wait-for.ts';
@@ -9,7 +10,7 @@ import { advanceUntil } from '../support/wait-for.ts';
 // Uses are of a day, by the clock of the commands too.
 const app = await sharedApp({ store: 'embedded', env: { RATE_LIMIT_WINDOW: '366d' }, clock: testClock(Date.now()) });
 
-const env = () => ({ RATE_LIMIT_WINDOW: '366d', DATABASE_URL: `file:${app.folder}/keys.db` });
+const env = () => ({ RATE_LIMIT_WINDOW: '366d', DATABASE_URL: databaseOf(app) });
 const keys = (...args: string[]) => keysCommand(env(), args);
 const policyOf = async (key: string) => {
   app.clock.advance(1001); // the bound

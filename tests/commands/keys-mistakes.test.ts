@@ -6,7 +6,7 @@ import { existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFile
 import { join } from 'node:path';
 import { clockFinding } from '../../src/commands/keys/doctor.ts';
 import { makeCertificate } from '../support/certificate.ts';
-import { openDatabase } from '../support/database-client.ts';
+import { executeAt, openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import {
   jsonLines,
@@ -180,9 +180,7 @@ test('what a name has to move the cursor, or to turn the text around, is not sho
   await using app = await createTestApp({ store: 'embedded' });
   await app.createKey('alice');
   const path = join(app.folder, 'keys.db');
-  const shell = openDatabase(`file:${path}`);
-  await shell.execute("UPDATE api_keys SET name = 'a' || char(27) || '[2Jb' || char(8238) || 'c'"); // no tool takes the first
-  shell.close();
+  await executeAt(`file:${path}`, "UPDATE api_keys SET name = 'a' || char(27) || '[2Jb' || char(8238) || 'c'"); // no tool takes the first
   const { stdout } = await keysCommand({ DATABASE_URL: `file:${path}` }, ['list']);
   expect(stdout).toContain(' a[2Jbc ');
 });
@@ -276,9 +274,7 @@ test.each(['9000000000000000', '-9000000000000000'])(
   async (ms) => {
     const made = await keys('create', '--user', 'typed', '--name', 'n');
     expect(made.code).toBe(0);
-    const shell = openDatabase(env.DATABASE_URL);
-    await shell.execute(`UPDATE api_keys SET expires_at_ms = ${ms} WHERE user_id = 'typed'`);
-    shell.close();
+    await executeAt(env.DATABASE_URL, `UPDATE api_keys SET expires_at_ms = ${ms} WHERE user_id = 'typed'`);
     const year = ms.startsWith('-') ? '0000-01-01T' : '9999-12-31T';
     for (const format of ['--wide', '--json']) {
       const { code, stdout } = await keys('list', '--user', 'typed', format);
@@ -355,9 +351,8 @@ test('backups to one path at once write to files of their own, and remove none o
   expect(done.map(({ code }) => code)).toContain(0);
   expect(readdirSync(target).sort()).toEqual(['b.db', 'b.db.part']);
   expect(readFileSync(ofAnother, 'utf8')).toBe('unfinished');
-  const copy = openDatabase(`file:${file}`);
+  using copy = openDatabase(`file:${file}`);
   expect((await copy.execute('PRAGMA integrity_check')).rows[0]).toMatchObject({ integrity_check: 'ok' });
-  copy.close();
 });
 
 test('a backup that takes long says on a terminal how far it is, and obeys Ctrl-C', async () => {

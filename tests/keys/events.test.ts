@@ -4,8 +4,8 @@ import { describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Glob } from 'bun';
-import { announced, databaseOf, unfinishedKeys } from '../store/tables.ts';
-import { openDatabase } from '../support/database-client.ts';
+import { announced, unfinishedKeys } from '../store/tables.ts';
+import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { rows } from '../support/everything.ts';
 import { actorFor, bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
 
@@ -119,13 +119,12 @@ test('the statements that change a key are known: each was tried here, or with t
 test('a change typed into a database shell is one event, which says what changed', async () => {
   await using app = await createTestApp({ store: 'embedded' });
   const { id } = await app.createKey('alice');
-  const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+  using db = openDatabase(databaseOf(app));
   const set = (columns: string) => db.execute({ sql: `UPDATE api_keys SET ${columns} WHERE id = ?`, args: [id] });
   await set("resource = 'https://a.example/mcp', name = 'new', limit_requests = 5, limit_window_s = 60");
   await set("quota_requests = 5, quota_period = 'day', scopes = '[]', expires_at_ms = 1, name = 'new'");
   await set('active = 0');
   await set('active = 1');
-  db.close();
   expect((await eventsIn(app)).map(({ kind, fields }) => [kind, fields])).toEqual([
     ['created', undefined],
     ['changed', ['name', 'rateLimit', 'resource']],
@@ -190,7 +189,7 @@ describe('reading', () => {
   test('an owner’s events are found among hundreds of thousands, which no one statement reads', async () => {
     await using app = await createTestApp({ store: 'embedded' });
     const { id } = await app.createKey('alice');
-    const database = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+    const database = openDatabase(databaseOf(app));
     const others = `INSERT INTO key_events (key_id, owner, kind, how) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL
 SELECT i + 1 FROM n WHERE i < 105000) SELECT 'id', 'bob', 'created', 'sql' FROM n`;
     await database.execute(others);
@@ -211,7 +210,7 @@ test('blocking and unblocking an owner, by whatever way, is announced in the fee
   await using app = await createTestApp({ store: 'embedded' });
   const { key } = await app.createKey('alice');
   expect((await app.useKey(key)).status).toBe(200);
-  const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+  const db = openDatabase(databaseOf(app));
   const by = JSON.stringify({ how: 'command', actor: null, requestId: null, address: null });
   await db.execute({ sql: "INSERT INTO blocked_owners (owner, changed_by) VALUES ('alice', ?)", args: [by] });
   await db.execute({

@@ -1,7 +1,6 @@
 // How long the change feed proves that memory is current, and what a process that missed changes does.
 
 import { describe, expect, test } from 'bun:test';
-import { join } from 'node:path';
 import type { FeedPage } from '../../src/ground/change-feed.ts';
 import { StoreOutage } from '../../src/ground/result.ts';
 import { countingSleep } from '../../src/ground/runtime.ts';
@@ -9,7 +8,7 @@ import { Feed } from '../../src/keys/feed.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
 import { type Clock, createLog } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
-import { openDatabase } from '../support/database-client.ts';
+import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 
 describe('memory is current', () => {
@@ -175,9 +174,8 @@ test.each(MISSED)(
     await app.call('revoke_api_key', { keyId: other.id }, await bearer(app, 'alice')); // seq 1
     const { key } = await app.createKey('alice');
     expect((await app.useKey(key)).status).toBe(200);
-    const database = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+    using database = openDatabase(databaseOf(app));
     await database.batch(['UPDATE api_keys SET active = 0', ...statements]);
-    database.close();
     app.clock.advance(1000);
     expect((await app.useKey(key)).status).toBe(401);
   },
@@ -189,7 +187,7 @@ test.each([499, 500, 1200, 6000])(
     await using app = await createTestApp({ store: 'embedded' });
     const { key } = await app.createKey('alice');
     expect((await app.useKey(key)).status).toBe(200);
-    const database = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+    const database = openDatabase(databaseOf(app));
     const insert = `INSERT INTO changes (key_hash, changed_at_ms) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n
 WHERE i < ${others}) SELECT 'other', unixepoch() * 1000 FROM n`;
     await database.batch([insert, 'UPDATE api_keys SET active = 0']);

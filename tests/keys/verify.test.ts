@@ -1,8 +1,7 @@
 // Reading a key's record while something interferes.
 
 import { expect, test } from 'bun:test';
-import { join } from 'node:path';
-import { openDatabase } from '../support/database-client.ts';
+import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { startSlowStore } from '../support/slow-store.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 
@@ -14,11 +13,10 @@ test('a record that could not be read, because of a change by hand, is read agai
   const statusOf = async ({ key }: { key: string }) => (await app.useKey(key)).status;
   expect(await statusOf(seen)).toBe(200);
 
-  const database = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+  using database = openDatabase(databaseOf(app));
   await database.batch(['CREATE TABLE feed_backup AS SELECT * FROM feed', 'DELETE FROM feed']);
   expect(await statusOf(unseen)).toBe(503);
   await database.batch(['INSERT INTO feed SELECT * FROM feed_backup', 'DROP TABLE feed_backup']);
-  database.close();
   expect(await statusOf(unseen)).toBe(200);
 });
 

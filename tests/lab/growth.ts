@@ -16,12 +16,11 @@ const SAMPLES = 2000;
 /** Fills the database at a path with so many keys, of a third as many owners. */
 export async function fill(path: string, keys: number, hasUses: boolean): Promise<void> {
   await (await openEmbedded(path)).close();
-  const db = openDatabase(`file:${path}`);
+  using db = openDatabase(`file:${path}`);
   await db.execute('PRAGMA synchronous = OFF');
   await fillKeys(db, keys);
   if (hasUses) await fillUses(db, 30);
   await db.execute('PRAGMA wal_checkpoint(TRUNCATE)');
-  db.close();
 }
 
 /** Returns the median of what a run takes, in microseconds. */

@@ -130,7 +130,7 @@ test.each(LEFT)('`keys restore` of a backup that was left %s', async (_, wasKill
 
 test('a start, and a command, on a remote one', async () => {
   await using sqld = await startSqld();
-  const db = openDatabase(sqld.url);
+  using db = openDatabase(sqld.url);
   await fillAsBefore(db);
   const tables = async () => (await db.execute('SELECT name, sql FROM sqlite_master ORDER BY name')).rows;
   const before = await tables();
@@ -143,5 +143,4 @@ test('a start, and a command, on a remote one', async () => {
     stderr: expect.stringMatching(SAYS),
   });
   expect(await tables()).toEqual(before);
-  db.close();
 });

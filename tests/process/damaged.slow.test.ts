@@ -29,10 +29,9 @@ SELECT lower(hex(randomblob(16))), 'user ' || i % 100, 'n', lower(hex(randomblob
 /** The file after `statement`, with nothing left beside it. */
 async function written(folder: string, statement: string): Promise<Buffer> {
   const file = join(folder, 'data/keys.db');
-  const db = openDatabase(`file:${file}`);
+  using db = openDatabase(`file:${file}`);
   await db.execute(statement);
   await db.execute('PRAGMA wal_checkpoint(TRUNCATE)');
-  db.close();
   return readFileSync(file);
 }
 

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { main as token } from '../../src/commands/token.ts';
 import { userOn } from '../support/client.ts';
+import { databaseOf } from '../support/database-client.ts';
 import { failingStart } from '../support/failing-start.ts';
 import { inProcess, keysCommand } from '../support/keys-command.ts';
 import { createModelUser, seeded } from '../support/model-user.ts';
@@ -27,7 +28,7 @@ const envOn = (disk: SmallDisk) => ({
   METRICS_TOKEN,
   JWT_SECRET: TEST_SECRET,
   RATE_LIMIT_REQUESTS: '0',
-  DATABASE_URL: `file:${join(disk.folder, 'keys.db')}`,
+  DATABASE_URL: databaseOf(disk),
 });
 
 // biome-ignore lint/suspicious/noExplicitAny: what a server says
@@ -257,7 +258,7 @@ describe.skipIf(!mountable)('a disk', () => {
   test('on a full disk the development secret that is there is used, and none is made', async () => {
     using disk = smallDisk();
     const mint = (env: { DATABASE_URL: string }) => inProcess(token, env, ['--sub', 'alice']);
-    const there = { DATABASE_URL: `file:${join(disk.folder, 'keys.db')}` };
+    const there = { DATABASE_URL: databaseOf(disk) };
     await mint(there);
     disk.fill();
     expect(await mint(there)).toMatchObject({ code: 0, stderr: '' });

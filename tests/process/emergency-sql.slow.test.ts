@@ -5,7 +5,7 @@ import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { userOn } from '../support/client.ts';
 import { run } from '../support/command.ts';
-import { openDatabase } from '../support/database-client.ts';
+import { executeAt } from '../support/database-client.ts';
 import { readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
@@ -102,9 +102,10 @@ test('Bun runs them also where a trigger needs a newer SQLite than the machineâ€
   await using server = await startServer({ env });
   const { create, use } = await keysOn(server);
   const key = await create();
-  const db = openDatabase(`file:${join(server.folder, 'data/keys.db')}`);
-  await db.execute(`CREATE TRIGGER newer AFTER UPDATE ON api_keys BEGIN SELECT unixepoch('subsec'); END`);
-  db.close();
+  await executeAt(
+    `file:${join(server.folder, 'data/keys.db')}`,
+    `CREATE TRIGGER newer AFTER UPDATE ON api_keys BEGIN SELECT unixepoch('subsec'); END`,
+  );
   expect(await paste(server.folder, ONE_KEY + WITH_BUN, { KEY: key })).toBe('1\n');
   await waitForWithin(LAG_MS, async () => (await use(key)) === 401);
 });

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../support/client.ts';
 import { run } from '../support/command.ts';
-import { type Client, openDatabase } from '../support/database-client.ts';
+import { type Client, executeAt, openDatabase } from '../support/database-client.ts';
 import { rows } from '../support/everything.ts';
 import { diskFolder } from '../support/folder.ts';
 import { nextVersion } from '../support/next-version.ts';
@@ -50,9 +50,7 @@ describe.each(rows(['sqld, with a replica', 'a file', 'sqld'] as const, 1))('on 
     await revoke(next, keys[0].id);
     await waitForWithin(LAG_MAX_MS, async () => (await used(next, keys[1].key)) === 401);
     await waitForWithin(LAG_MAX_MS, async () => (await used(old, keys[0].key)) === 401);
-    const db = openDatabase(env.DATABASE_URL ?? '');
-    const { rows } = await db.execute('SELECT key_id FROM nicknames');
-    db.close();
+    const rows = await executeAt(env.DATABASE_URL ?? '', 'SELECT key_id FROM nicknames');
     expect(rows.map(({ key_id }) => key_id).sort()).toEqual([keys[1].id, keys[2].id].sort());
     if (env.DATABASE_REPLICA_FILE !== undefined) {
       for (const server of [old, next]) await waitFor(async () => (await replicaOf(server)) === 'in_use');
@@ -87,8 +85,7 @@ test('a table with facts alone is pruned, backed up, restored and copied into a 
   await keys(sqld.url, 'backup', join(folder, 'backup.db'));
   await keys(`file:${join(folder, 'restored.db')}`, 'restore', join(folder, 'backup.db'));
   for (const file of ['replica.db', 'backup.db', 'restored.db']) {
-    const copy = openDatabase(`file:${join(folder, file)}`);
+    using copy = openDatabase(`file:${join(folder, file)}`);
     expect([file, await nicknamesIn(copy)]).toEqual([file, expect.arrayContaining(['younger'])]);
-    copy.close();
   }
 }, 60_000);

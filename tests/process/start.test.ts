@@ -319,9 +319,8 @@ describe('a start that fails is one line and a non-zero exit', () => {
     chmodSync(file, mode);
   };
   async function withTable(folder: string, ...statements: readonly string[]) {
-    const database = openDatabase(`file:${folder}/keys.db`);
+    using database = openDatabase(`file:${folder}/keys.db`);
     for (const sql of [...statements, 'PRAGMA wal_checkpoint(TRUNCATE)']) await database.execute(sql);
-    database.close();
     return inFolder(folder);
   }
 

@@ -6,7 +6,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { makeCertificate } from '../support/certificate.ts';
 import { userHeaders, userOn } from '../support/client.ts';
-import { openDatabase } from '../support/database-client.ts';
+import { executeAt } from '../support/database-client.ts';
 import { deafClient } from '../support/deaf-client.ts';
 import { diskFolder, folderWith } from '../support/folder.ts';
 import { isWhole, openHttpSocket, postText } from '../support/http-socket.ts';
@@ -192,9 +192,10 @@ test('a stop that meets a bug ends with 1, says what it was, and leaves log and 
   const alice = await userOn(server);
   const { key } = (await alice.create()).body;
   const file = join(server.folder, 'data/keys.db');
-  const database = openDatabase(`file:${file}`);
-  await database.execute("CREATE TRIGGER broken BEFORE INSERT ON key_counts BEGIN SELECT RAISE(ABORT, 'a bug'); END");
-  database.close();
+  await executeAt(
+    `file:${file}`,
+    "CREATE TRIGGER broken BEFORE INSERT ON key_counts BEGIN SELECT RAISE(ABORT, 'a bug'); END",
+  );
   await alice.use(key); // before a stop it is written at some time or other
   expect(await server.stop()).toBe(1);
   expect(server.stderr()).toContain('a bug');

@@ -5,6 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { testClock } from '../support/clock.ts';
 import { run } from '../support/command.ts';
+import { databaseOf } from '../support/database-client.ts';
 import { ROOT } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { COUNTED, createTestApp } from '../support/test-app.ts';
@@ -41,7 +42,7 @@ test.skipIf(MISSING)('each is told once, to the operator and to the customer who
   const env = {
     PATH: `${folder}:${process.env.PATH}`,
     HOME: folder,
-    DATABASE_URL: `file:${app.folder}/keys.db`,
+    DATABASE_URL: databaseOf(app),
     KEYS: `${process.execPath} --no-env-file ${KEYS}`,
     BELL: `http://ntfy.localhost:${receiver.port}/all`,
     OWNERS: join(folder, 'owners'),

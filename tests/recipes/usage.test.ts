@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { addUses } from '../store/tables.ts';
 import { testClock } from '../support/clock.ts';
 import { run } from '../support/command.ts';
-import { openDatabase } from '../support/database-client.ts';
+import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { ROOT, readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { jsonLines, keysCommand } from '../support/keys-command.ts';
@@ -37,8 +37,8 @@ test.skipIf(missing)(
     const app = await createTestApp({ store: 'embedded' });
     const [one, two] = [await app.createKey('acme'), await app.createKey('acme/2')];
     await app.close();
-    const url = `file:${app.folder}/keys.db`;
-    const client = openDatabase(url);
+    const url = databaseOf(app);
+    using client = openDatabase(url);
     for (const [ago, uses] of [
       [0, 1],
       [1, 20],
@@ -78,7 +78,6 @@ test.skipIf(missing)(
     await client.execute("UPDATE api_keys SET user_id = 'zoe' WHERE user_id = 'acme/2'");
     expect(await send()).toMatchObject({ code: 1, stderr: expect.stringContaining('422') });
     expect([...taken.values()]).toEqual(expect.arrayContaining(totals('zoe', [2, 8])));
-    client.close();
   },
   60_000,
 );
@@ -90,7 +89,7 @@ test('the unit of every week ends keys that were not used, and fails where there
   const [used, unused] = [await app.createKey('a'), await app.createKey('a')];
   await app.useKey(used.key);
   await app.close();
-  const url = `file:${app.folder}/keys.db`;
+  const url = databaseOf(app);
   const client = openDatabase(url);
   const old = Date.now() - 100 * DAY_MS;
   await client.execute(`UPDATE api_keys SET created_at_ms = ${old}`);

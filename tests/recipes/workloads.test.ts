@@ -10,6 +10,7 @@ import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/s
 import { decodeJwt } from 'jose';
 import { makeCertificate } from '../support/certificate.ts';
 import { output, run } from '../support/command.ts';
+import { databaseOf } from '../support/database-client.ts';
 import { ROOT, readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { createIssuer } from '../support/issuer.ts';
@@ -56,7 +57,7 @@ async function startPlatform(issuer: string) {
     addProgram,
     /** Types lines of an operator, beside the app, which has heard of it afterwards. Returns what they print. */
     async type(lines: string, KEY_ID = ''): Promise<string> {
-      const DATABASE_URL = `file:${app.folder}/keys.db`;
+      const DATABASE_URL = databaseOf(app);
       const printed = await output(['bash', '-euc', lines], {
         cwd: home,
         env: { ...env, KEY_ID, DATABASE_URL, PUBLIC_URL },

@@ -1,7 +1,7 @@
 // lastUsedAt from several servers on one database, and while it is away.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
-import { openDatabase } from '../support/database-client.ts';
+import { executeAt } from '../support/database-client.ts';
 import { rows } from '../support/everything.ts';
 import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
 import { startPrimary } from '../support/template.ts';
@@ -50,9 +50,10 @@ describe.each(rows(STORE_MODES, 1))('on a store that is %s', (mode) => {
     await app.useKey(key);
     await app.close(); // writes
     const laterMs = app.clock.nowMs() + 1;
-    const db = openDatabase(store.env().DATABASE_URL ?? '');
-    await db.execute({ sql: 'UPDATE api_keys SET last_used_at_ms = ?', args: [laterMs] });
-    db.close();
+    await executeAt(store.env().DATABASE_URL ?? '', {
+      sql: 'UPDATE api_keys SET last_used_at_ms = ?',
+      args: [laterMs],
+    });
     await using again = await createTestApp({ store });
     expect(await lastUsedAt(again)).toBe(laterMs);
   });

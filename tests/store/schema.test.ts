@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test';
 import { copyFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { openDatabase } from '../support/database-client.ts';
+import { databaseOf, executeAt, openDatabase } from '../support/database-client.ts';
 import { readDocument, unquoted } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { TABLES } from '../support/tables.ts';
@@ -15,11 +15,10 @@ const README = readDocument('db/README.md');
 
 /** Table name to column names, of a database. */
 async function columnsIn(folder: string): Promise<ReadonlyMap<string, string[]>> {
-  const db = openDatabase(`file:${join(folder, 'keys.db')}`);
-  const { rows } = await db.execute(
+  const rows = await executeAt(
+    `file:${join(folder, 'keys.db')}`,
     "SELECT m.name AS tbl, c.name AS col FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' ORDER BY m.rowid, c.cid",
   );
-  db.close();
   const found = Map.groupBy(rows, (row) => String(row.tbl));
   return new Map([...found].map(([name, columns]) => [name, columns.map(({ col }) => String(col))]));
 }
@@ -31,7 +30,7 @@ test('a new database has the tables and the trail that are described, and record
   const app = await createTestApp({ store: 'embedded' });
   await app.close();
   const found = await columnsIn(app.folder);
-  const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+  const db = openDatabase(databaseOf(app));
   const applied = await db.execute('SELECT version, name FROM schema_migrations ORDER BY version');
   db.close();
   expect([...found.keys()].sort()).toEqual(namedIn('The tables').sort());
@@ -47,9 +46,7 @@ test('a new database has the tables and the trail that are described, and record
 test('what triggers run also runs in the older SQLite of a shell', async () => {
   const app = await createTestApp({ store: 'embedded' });
   await app.close();
-  const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
-  const { rows } = await db.execute("SELECT sql FROM sqlite_master WHERE type IN ('trigger', 'table')");
-  db.close();
+  const rows = await executeAt(databaseOf(app), "SELECT sql FROM sqlite_master WHERE type IN ('trigger', 'table')");
   expect(rows.filter(({ sql }) => /subsec|octet_length/.test(String(sql)))).toEqual([]); // of 3.42 and 3.43
 });
 
@@ -62,9 +59,7 @@ test.each([
 ])('a database of ours in which somebody has run %s stops the start', async (sql) => {
   const app = await createTestApp({ store: 'embedded' });
   await app.close();
-  const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
-  await db.execute(sql);
-  db.close();
+  await executeAt(databaseOf(app), sql);
   const again = createTestApp({ store: 'embedded', folder: app.folder });
   expect(await failureOf(again)).toContain('belongs to another program, or was changed by hand');
 });
@@ -79,7 +74,7 @@ test('a database that lacks any column, view or trigger stops the start', async 
     names.map((name) => [`${table}.${name}`, `ALTER TABLE ${table} RENAME COLUMN ${name} TO lost_${name}`] as const),
   );
   expect(columns.length).toBeGreaterThan(60);
-  const db = openDatabase(`file:${join(whole.folder, 'keys.db')}`);
+  const db = openDatabase(databaseOf(whole));
   const { rows } = await db.execute("SELECT type, name FROM sqlite_master WHERE type IN ('view', 'trigger')");
   db.close();
   expect(rows.length).toBeGreaterThan(20);
@@ -88,9 +83,7 @@ test('a database that lacks any column, view or trigger stops the start', async 
   for (const [part, sql] of losses) {
     const folder = temporaryFolder();
     copyFileSync(join(whole.folder, 'keys.db'), join(folder, 'keys.db'));
-    const db = openDatabase(`file:${join(folder, 'keys.db')}`);
-    await db.execute(sql);
-    db.close();
+    await executeAt(`file:${join(folder, 'keys.db')}`, sql);
     const app = await createTestApp({ store: 'embedded', folder }).catch(() => null);
     if (app === null) continue;
     await app.close();

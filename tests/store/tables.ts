@@ -1,25 +1,15 @@
 // What the tables hold, for tests of other rooms that have to know: the only place outside that names them.
 
-import { openDatabase } from '../support/database-client.ts';
+import { executeAt, openDatabase } from '../support/database-client.ts';
 import { ALL_DAYS, placeOf } from '../support/fill.ts';
 
-async function rowsOf(url: string, sql: string) {
-  const database = openDatabase(url);
-  const { rows } = await database.execute(sql);
-  database.close();
-  return rows;
-}
-
-/** The database of a test app on a file. */
-export const databaseOf = ({ folder }: { readonly folder: string }): string => `file:${folder}/keys.db`;
-
 /** Everything that is kept of codes, as it is stored. */
-export const storedCodes = (url: string) => rowsOf(url, 'SELECT * FROM codes');
+export const storedCodes = (url: string) => executeAt(url, 'SELECT * FROM codes');
 
 /** How the open requests of programs for a key are counted. */
 export const planOfCounting = async (url: string): Promise<string> =>
   JSON.stringify(
-    await rowsOf(
+    await executeAt(
       url,
       `EXPLAIN QUERY PLAN SELECT count(*) FROM codes WHERE asked_from IS NOT NULL
 AND taken_by IS NULL AND decision IS NULL AND ends_at_ms > 1 AND ends_at_ms <= 2`,
@@ -27,19 +17,22 @@ AND taken_by IS NULL AND decision IS NULL AND ends_at_ms > 1 AND ends_at_ms <= 2
   );
 
 /** Everything that is kept of children, as it is stored. */
-export const storedChildren = (url: string) => rowsOf(url, 'SELECT * FROM children ORDER BY row');
+export const storedChildren = (url: string) => executeAt(url, 'SELECT * FROM children ORDER BY row');
 
 /** What announces a change to the other processes, oldest first. */
 export const announced = async (url: string) =>
-  (await rowsOf(url, 'SELECT key_hash FROM changes ORDER BY seq')).map(({ key_hash }) => key_hash);
+  (await executeAt(url, 'SELECT key_hash FROM changes ORDER BY seq')).map(({ key_hash }) => key_hash);
 
 /** Keys that say who changed them: only a statement that changes nothing else could leave that. */
 export const unfinishedKeys = (url: string) =>
-  rowsOf(url, 'SELECT id FROM api_keys WHERE changed_by IS NOT NULL OR deleting IS NOT NULL');
+  executeAt(url, 'SELECT id FROM api_keys WHERE changed_by IS NOT NULL OR deleting IS NOT NULL');
 
 /** Names and values of the secrets that all processes share. */
 export const storedSecrets = async (url: string) =>
-  (await rowsOf(url, 'SELECT name, value FROM server_secrets ORDER BY name')).map(({ name, value }) => [name, value]);
+  (await executeAt(url, 'SELECT name, value FROM server_secrets ORDER BY name')).map(({ name, value }) => [
+    name,
+    value,
+  ]);
 
 /** Units that are counted for all keys of an owner together, of all days. */
 export async function countedOf(db: Read, owner: string): Promise<number> {

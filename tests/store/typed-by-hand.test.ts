@@ -1,8 +1,7 @@
 // SQL typed by hand beside a running server: which statements it learns of, and which not, as db/README.md says.
 
 import { expect, test } from 'bun:test';
-import { join } from 'node:path';
-import { openDatabase } from '../support/database-client.ts';
+import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { createTestApp } from '../support/test-app.ts';
 
 const COLUMNS = 'id, user_id, name, key_hash, scopes, active, created_at_ms';
@@ -29,10 +28,9 @@ async function useAfter(statements: readonly string[]): Promise<number> {
   const { id, key } = await app.createKey('alice');
   await app.createKey('alice', { name: 'other' });
   expect((await app.useKey(key)).status).toBe(200);
-  const shell = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+  using shell = openDatabase(databaseOf(app));
   for (const sql of statements) await shell.execute({ sql, args: sql.includes('?') ? [id] : [] });
   const { rows } = await shell.execute({ sql: 'SELECT 1 FROM api_keys WHERE id = ? AND active = 1', args: [id] });
-  shell.close();
   expect(rows).toEqual([]); // whatever the server believes
   app.clock.advance(1001);
   return (await app.useKey(key)).status;
@@ -57,7 +55,7 @@ const NUMBERS = ['created_at_ms', 'expires_at_ms', 'last_used_at_ms', 'second_en
 test.each(['row', ...NUMBERS])('%s beyond 2^53 is refused when it is typed', async (column) => {
   await using app = await createTestApp({ store: 'embedded' });
   const { id } = await app.createKey('alice');
-  const shell = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+  using shell = openDatabase(databaseOf(app));
   const second = column === 'second_ends_at_ms' ? ", second_is = 'previous'" : '';
   for (const number of column === 'row' ? [BEYOND] : [BEYOND, `-${BEYOND}`]) {
     const typed = shell.execute({
@@ -68,5 +66,4 @@ test.each(['row', ...NUMBERS])('%s beyond 2^53 is refused when it is typed', asy
       `CHECK constraint failed: ${column === 'row' ? 'row' : `abs(${column})`} < 9007199254740992`,
     );
   }
-  shell.close();
 });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { removeOld } from '../../src/store/upkeep.ts';
 import { childOf } from '../support/children.ts';
 import { testClock } from '../support/clock.ts';
-import { type Client, openDatabase } from '../support/database-client.ts';
+import { type Client, databaseOf, openDatabase } from '../support/database-client.ts';
 import { openEmbedded, record } from '../support/embedded.ts';
 import { rows } from '../support/everything.ts';
 import { placeOf } from '../support/fill.ts';
@@ -15,7 +15,7 @@ import { startStore } from '../support/store-mode.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 import { advanceUntil, waitFor } from '../support/wait-for.ts';
 import { insertCounted, openStill } from '../uses/shared-usage.ts';
-import { announced, databaseOf, storedChildren } from './tables.ts';
+import { announced, storedChildren } from './tables.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
@@ -111,7 +111,7 @@ test.each(rows(['embedded', 'remote'] as const, 1))(
 describe('events', () => {
   test('events that are old are removed, however many, no younger one, and never the newest', async () => {
     const path = join(temporaryFolder(), 'keys.db');
-    const opened = await openEmbedded(path);
+    await using opened = await openEmbedded(path);
     const database = openDatabase(`file:${path}`);
     const add = (count: number, ageMs: number) =>
       database.execute({
@@ -130,13 +130,12 @@ SELECT unixepoch('subsec') * 1000 - ?, 'alice', 'changed', 'sql' FROM n`,
     await removeOld(opened.db, { clock, ...KEPT, eventDays: 1 });
     expect(await left()).toMatchObject({ kept: 1, oldest: 1004 }); // the newest: its number is not given again
     database.close();
-    await opened.close();
   });
 
   test('an event that was written while the clock was behind takes no other with it', async () => {
     const path = join(temporaryFolder(), 'keys.db');
-    const opened = await openEmbedded(path);
-    const database = openDatabase(`file:${path}`);
+    await using opened = await openEmbedded(path);
+    using database = openDatabase(`file:${path}`);
     for (const [owner, at] of [
       ['alice', msAgo(0)],
       ['bob', '0'],
@@ -149,13 +148,12 @@ SELECT unixepoch('subsec') * 1000 - ?, 'alice', 'changed', 'sql' FROM n`,
     await removeOld(opened.db, { clock, ...KEPT });
     const { rows } = await database.execute('SELECT owner FROM key_events ORDER BY seq');
     expect(rows.map(({ owner }) => owner)).toEqual(['alice', 'carol']);
-    database.close();
-    await opened.close();
   });
 });
 
 test('counts are removed that are old by the clocks of both, the process and the database', async () => {
-  const { db, store, close } = await openEmbedded(join(temporaryFolder(), 'keys.db'));
+  await using opened = await openEmbedded(join(temporaryFolder(), 'keys.db'));
+  const { db, store } = opened;
   await insertCounted(store, { rateLimit: null, quota: null });
   const today = Math.floor(Date.now() / DAY_MS);
   const left = async (nowMs: number) => {
@@ -186,7 +184,6 @@ test('counts are removed that are old by the clocks of both, the process and the
   expect(await windowsLeft()).toBe(8);
   expect(await left(Date.now() + 365 * DAY_MS)).toEqual([oldest]);
   expect(await windowsLeft()).toBe(4);
-  await close();
 });
 
 /** A row of each kind that is removed by its age, made now. */
@@ -203,8 +200,8 @@ SELECT 1, column1, unixepoch() / column1, 1 FROM (VALUES (60), (172800))`,
 };
 
 test('a process whose clock is years ahead removes nothing that is young, of whatever kind', async () => {
-  const path = join(temporaryFolder(), 'keys.db');
-  const { db, store, close } = await openEmbedded(path);
+  await using opened = await openEmbedded(join(temporaryFolder(), 'keys.db'));
+  const { db, store } = opened;
   await store.insert(record({ id: 'id' }), 1000, { how: 'command', actor: null, requestId: null, address: null });
   for (const sql of Object.values(YOUNG)) await db.write({ sql });
   const counted = async () => {
@@ -219,20 +216,17 @@ test('a process whose clock is years ahead removes nothing that is young, of wha
   expect(Object.values(before).every((count) => count > 0)).toBe(true);
   await removeOld(db, { ...KEPT, clock: { ...clock, nowMs: () => Date.now() + 3 * 365 * DAY_MS } });
   expect(await counted()).toEqual(before);
-  await close();
 });
 
 describe('the change feed', () => {
   /** What upkeep leaves after `prepare`. */
   async function pruned(prepare: (database: Client) => Promise<unknown>) {
     const path = join(temporaryFolder(), 'keys.db');
-    const opened = await openEmbedded(path);
-    const database = openDatabase(`file:${path}`);
+    await using opened = await openEmbedded(path);
+    using database = openDatabase(`file:${path}`);
     await prepare(database);
     await removeOld(opened.db, { clock, ...KEPT });
     const left = await changesIn(database);
-    database.close();
-    await opened.close();
     return left;
   }
 
@@ -263,7 +257,7 @@ describe('the change feed', () => {
 
   test('upkeep runs two seconds after the start, and again half an hour later at the earliest', async () => {
     await using app = await createTestApp({ store: 'embedded', clock: testClock(Date.now()) });
-    const database = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+    using database = openDatabase(databaseOf(app));
     // In small steps, and a minute less: what goes by before the first run is seen brings the second one nearer.
     for (const [notAfterMs, stepMs] of [
       [2000 - 1, 1],
@@ -275,12 +269,11 @@ describe('the change feed', () => {
       expect(await oldIn(database)).toBe(1);
       await advanceUntil(app.clock, async () => (await oldIn(database)) === 0, stepMs);
     }
-    database.close();
   });
 
   test('one process of a database does it for all, each task when it is due', async () => {
     await using store = await startStore('embedded');
-    const database = openDatabase(store.env().DATABASE_URL ?? '');
+    using database = openDatabase(store.env().DATABASE_URL ?? '');
     const clock = testClock(Date.now());
     const ranAt = async (task: string) =>
       Number((await database.execute(`SELECT at_ms FROM upkeep WHERE task = '${task}'`)).rows[0]?.at_ms);
@@ -305,14 +298,13 @@ describe('the change feed', () => {
     expect(await doesIt(async () => (await ranAt('counts')) === clock.nowMs())).toBe(false);
     await setAt('records', -DAY_MS); // written while a clock was ahead
     expect(await doesIt(isDone)).toBe(true);
-    database.close();
   });
 
   test('upkeep runs at once when a poll finds far too many changes', async () => {
     await using app = await createTestApp({ store: 'embedded', clock: testClock(Date.now()) });
     const { key, id } = await app.createKey('alice');
     expect((await app.useKey(key)).status).toBe(200);
-    const database = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+    using database = openDatabase(databaseOf(app));
     await addOld(database);
     app.clock.advance(2000);
     await waitFor(async () => (await oldIn(database)) === 0); // removed after the start; the next time is in an hour
@@ -321,7 +313,6 @@ describe('the change feed', () => {
     await app.call('revoke_api_key', { keyId: id }, await bearer(app, 'alice')); // polls, as every change does
     await waitFor(async () => (await changesIn(database)).kept === 2);
     expect((await app.useKey(key)).status).toBe(401);
-    database.close();
   });
 });
 
@@ -341,12 +332,11 @@ test('a backup has no children, a restore ends all; upkeep removes them a day af
   const ended = await childOf(app, parent.key);
   await app.call('revoke_api_key', { keyId: ended.id }, await bearer(app, 'alice'));
   const before = await announced(databaseOf(app));
-  const opened = await openEmbedded(join(app.folder, 'keys.db'));
+  await using opened = await openEmbedded(join(app.folder, 'keys.db'));
   const at = (ms: number) => ({ ...KEPT, clock: { ...app.clock, nowMs: () => app.clock.nowMs() + ms } });
   await removeOld(opened.db, at(DAY_MS + 1));
   expect((await storedChildren(databaseOf(app))).length).toBe(1); // which ended a minute later
   await removeOld(opened.db, at(DAY_MS + 61_000));
-  await opened.close();
   expect(await storedChildren(databaseOf(app))).toEqual([]);
   expect((await announced(databaseOf(app))).filter((hash) => !before.includes(hash))).toEqual([]);
   await app.close();

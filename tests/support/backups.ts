@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { createLog, systemClock } from '../../src/start/package/index.ts';
-import { openDatabase } from './database-client.ts';
+import { executeAt } from './database-client.ts';
 import { openEmbedded } from './embedded.ts';
 import { temporaryFolder } from './folder.ts';
 import { keysCommand } from './keys-command.ts';
@@ -14,11 +14,12 @@ export async function backupOf(keys: number): Promise<string> {
   const folder = temporaryFolder();
   const path = join(folder, 'keys.db');
   const { close } = await openEmbedded(path);
-  const client = openDatabase(`file:${path}`);
-  await client.execute(`INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
+  await executeAt(
+    `file:${path}`,
+    `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${keys})
-SELECT lower(hex(randomblob(16))), 'owner ' || (i % 100), 'key ' || i, lower(hex(randomblob(32))), '["read"]', 1, i FROM n`);
-  client.close();
+SELECT lower(hex(randomblob(16))), 'owner ' || (i % 100), 'key ' || i, lower(hex(randomblob(32))), '["read"]', 1, i FROM n`,
+  );
   await close();
   const file = join(folder, 'backup.db');
   await keysCommand({ DATABASE_URL: `file:${path}` }, ['backup', file]);

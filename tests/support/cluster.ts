@@ -1,7 +1,7 @@
 // Several real servers on one database, and callers of them.
 
 import { callOver } from './client.ts';
-import { openDatabase } from './database-client.ts';
+import { executeAt } from './database-client.ts';
 import { diskFolder, temporaryFolder } from './folder.ts';
 import { keysCommand } from './keys-command.ts';
 import { LOOP_MONITOR } from './loop-pauses.ts';
@@ -62,9 +62,7 @@ export function operatorOf({ database }: Cluster) {
       return stdout.trim();
     },
     async shell(sql: string): Promise<void> {
-      const db = openDatabase(database.DATABASE_URL ?? '');
-      await db.execute(sql);
-      db.close();
+      await executeAt(database.DATABASE_URL ?? '', sql);
     },
   };
 }

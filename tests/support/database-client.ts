@@ -7,7 +7,7 @@ import { createClient as createRemoteClient } from '@libsql/client/web';
 export type Row = Record<string, unknown>;
 type Statement = string | { readonly sql: string; readonly args?: readonly unknown[] };
 
-export interface Client {
+export interface Client extends Disposable {
   execute(statement: Statement): Promise<{ readonly rows: Row[] }>;
   /** Statements without arguments. */
   executeMultiple(sql: string): Promise<void>;
@@ -21,6 +21,15 @@ const LOCK_WAIT_MS = 5000;
 
 export function openDatabase(url: string): Client {
   return url.startsWith('file:') ? openFile(decodeURIComponent(url.slice('file:'.length))) : openRemote(url);
+}
+
+/** The database of a test app on a file. */
+export const databaseOf = ({ folder }: { readonly folder: string }): string => `file:${folder}/keys.db`;
+
+/** Executes one statement there, and returns its rows. */
+export async function executeAt(url: string, statement: Statement): Promise<Row[]> {
+  using database = openDatabase(url);
+  return (await database.execute(statement)).rows;
 }
 
 function openFile(path: string): Client {
@@ -43,6 +52,7 @@ function openFile(path: string): Client {
       }
     },
     close: () => db.close(),
+    [Symbol.dispose]: () => db.close(),
   };
 }
 
@@ -55,5 +65,6 @@ function openRemote(url: string): Client {
     executeMultiple: (sql) => client.executeMultiple(sql),
     batch: async (statements) => void (await client.batch(statements.map(driverStatement), 'write')),
     close: () => client.close(),
+    [Symbol.dispose]: () => client.close(),
   };
 }

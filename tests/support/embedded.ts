@@ -37,5 +37,6 @@ async function open(config: Parameters<typeof openStore>[0]) {
   const clock = testClock();
   const log = createLog({ level: 'error', clock, write: async () => {} });
   const store = await openStore(config, { clock, log });
-  return { db: store.db, store, close: store.close };
+  const { db, close } = store;
+  return { db, store, close, [Symbol.asyncDispose]: close };
 }

@@ -1,6 +1,6 @@
 // A service that accepts this server's keys, and what it asks: /changes and /introspect.
 
-import { openDatabase } from './database-client.ts';
+import { executeAt } from './database-client.ts';
 import { readResponse, type TestApp, type TestResponse } from './test-app.ts';
 
 export interface Service {
@@ -39,12 +39,10 @@ export const leaseOf = (
 
 /** As many changes of secrets, as if by a database shell. */
 export async function changeKeys(app: TestApp, count: number): Promise<void> {
-  const db = openDatabase(`file:${app.folder}/keys.db`);
-  await db.execute({
+  await executeAt(`file:${app.folder}/keys.db`, {
     sql: `INSERT INTO changes (key_hash, changed_at_ms)
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 SELECT 'changed ' || i, unixepoch() * 1000 FROM n`,
     args: [count],
   });
-  db.close();
 }

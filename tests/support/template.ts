@@ -59,9 +59,8 @@ export async function startPrimary(folder = temporaryFolder()): Promise<Sqld> {
     writeFileSync(to, bytes);
   }
   const sqld = await startSqld({ folder });
-  const copy = openDatabase(sqld.url);
+  using copy = openDatabase(sqld.url);
   await copy.executeMultiple(OWN_IDENTITY);
-  copy.close();
   return sqld;
 }
 

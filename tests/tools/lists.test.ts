@@ -1,11 +1,10 @@
 // Lists in pages: what fits into one, that none is skipped or repeated, and how fast a user may list.
 
 import { describe, expect, test } from 'bun:test';
-import { join } from 'node:path';
 import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { postJson } from '../support/client.ts';
-import { openDatabase } from '../support/database-client.ts';
+import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { fillKeys } from '../support/fill.ts';
 import { call, callAll, openSse, post, postModern } from '../support/mcp.ts';
 import { BEHIND_PROXY, cameFrom } from '../support/sse-socket.ts';
@@ -97,10 +96,9 @@ describe('a list in pages', () => {
         },
       });
     await using app = await createTestApp({ store: 'embedded', tools: (deps) => [all(deps)] });
-    const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+    using db = openDatabase(databaseOf(app));
     await fillKeys(db, 1000);
     await db.execute("UPDATE api_keys SET user_id = 'alice'");
-    db.close();
     const { status, body } = await app.call('all_keys', {}, await bearer(app, 'alice'));
     expect([status, body.pages.length]).toEqual([200, 2]);
     expect(new Set(body.pages.flat()).size).toBe(1000);
@@ -137,12 +135,11 @@ describe('a list in pages', () => {
   test('a key that is larger than a page is a page, and scopes typed with spaces hide no key', async () => {
     await using app = await createTestApp({ store: 'embedded' });
     const [newest, large, spaced, oldest] = await makeKeys(app, 'alice', 4, ['read']);
-    const shell = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+    using shell = openDatabase(databaseOf(app));
     const type = (id: string | undefined, scopes: string) =>
       shell.execute({ sql: 'UPDATE api_keys SET scopes = ? WHERE id = ?', args: [scopes, id ?? ''] });
     await type(large, JSON.stringify(['x'.repeat(LIST_BYTES_MAX)]));
     await type(spaced, `[${' '.repeat(LIST_BYTES_MAX)}"read"]`);
-    shell.close();
     const listed = (await listedKeys(app, 'alice')).map(({ id }) => id);
     expect(listed).toEqual([newest, large, spaced, oldest]);
   });

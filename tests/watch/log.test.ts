@@ -1,9 +1,8 @@
 // The log, line by line. What must never be in it is tested in secrets.test.ts.
 
 import { describe, expect, test } from 'bun:test';
-import { join } from 'node:path';
 import { createLog, systemClock } from '../../src/start/package/index.ts';
-import { openDatabase } from '../support/database-client.ts';
+import { databaseOf, executeAt } from '../support/database-client.ts';
 import { bearer, createTestApp, type LogLine, type TestApp } from '../support/test-app.ts';
 
 const named = async (app: TestApp, event: string): Promise<LogLine[]> =>
@@ -39,9 +38,10 @@ describe('events', () => {
     await using app = await createTestApp({ store: 'embedded' });
     const { id, key } = await app.createKey('alice');
     await app.useKey(key);
-    const shell = openDatabase(`file:${join(app.folder, 'keys.db')}`);
-    await shell.execute({ sql: "UPDATE api_keys SET user_id = 'bob' WHERE id = ?", args: [id] });
-    shell.close();
+    await executeAt(databaseOf(app), {
+      sql: "UPDATE api_keys SET user_id = 'bob' WHERE id = ?",
+      args: [id],
+    });
     app.clock.advance(1001);
     await app.useKey(key);
     const used = await named(app, 'API key authentication successful');

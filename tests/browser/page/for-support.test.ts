@@ -3,7 +3,7 @@
 
 import { expect, test } from 'bun:test';
 import { describeInBrowser } from '../../support/browser.ts';
-import { openDatabase } from '../../support/database-client.ts';
+import { databaseOf, openDatabase } from '../../support/database-client.ts';
 import { readDocument } from '../../support/documents.ts';
 import { keysCommand } from '../../support/keys-command.ts';
 import { ADMINS, type TestApp } from '../../support/test-app.ts';
@@ -25,7 +25,7 @@ function rowOf(question: string) {
 /** Types a command of a row, on a file of the app; `put`: what stands for the row's example. */
 async function type(app: TestApp, words: string, put: Readonly<Record<string, string>> = {}, stdin = '') {
   const args = words.split(' ').map((word) => put[word] ?? word);
-  const { code, stdout, stderr } = await keysCommand({ DATABASE_URL: `file:${app.folder}/keys.db` }, args, stdin);
+  const { code, stdout, stderr } = await keysCommand({ DATABASE_URL: databaseOf(app) }, args, stdin);
   expect({ args, code, stderr: code === 0 ? '' : stderr }).toEqual({ args, code: 0, stderr: '' });
   return stdout;
 }
@@ -103,11 +103,10 @@ describeInBrowser('For support', (browser) => {
       expect(which.clicks).toEqual(['All keys', 'Look further']);
       await app.createKey('acme', { name: 'soon', expiresInDays: 3 });
       const forgotten = await app.createKey('acme', { name: 'forgotten' });
-      const db = openDatabase(`file:${app.folder}/keys.db`);
+      using db = openDatabase(databaseOf(app));
       const args = [Date.now() - 100 * DAY_MS, forgotten.id];
       await db.execute({ sql: 'UPDATE api_keys SET created_at_ms = ? WHERE id = ?', args });
       await db.execute({ sql: 'UPDATE key_events SET at_ms = ? WHERE key_id = ?', args });
-      db.close();
       await press('All keys');
       for (const [choice, name] of [
         ['Expire within 7 days', 'soon'],

@@ -1,10 +1,9 @@
 // How admins find keys: by id, by fingerprint, what a key has made, and those that may be trouble.
 
 import { describe, expect, test } from 'bun:test';
-import { join } from 'node:path';
 import { childOf } from '../../support/children.ts';
 import { testClock } from '../../support/clock.ts';
-import { openDatabase } from '../../support/database-client.ts';
+import { databaseOf, executeAt, openDatabase } from '../../support/database-client.ts';
 import { rows } from '../../support/everything.ts';
 import { labelled } from '../../support/labels.ts';
 import { call, post } from '../../support/mcp.ts';
@@ -23,7 +22,7 @@ const idsIn = ({ keys }: any): string[] => keys.map(({ id }: { id: string }) => 
 
 /** Makes keys by SQL, each an object of columns beside the usual ones. */
 async function insertKeys(app: TestApp, keys: readonly Record<string, string | number | null>[]): Promise<void> {
-  const client = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+  const client = openDatabase(databaseOf(app));
   const usual = { user_id: 'u', name: 'k', scopes: '[]', active: 1, created_at_ms: 1, expires_at_ms: null };
   const all = keys.map((key) => ({ ...usual, ...key }));
   for (let from = 0; from < all.length; from += 5000)
@@ -99,9 +98,7 @@ test('children that are more than a page of bytes come in pages', async () => {
 test('a fingerprint that several keys share shows ten of them at most', async () => {
   await using app = await createTestApp({ store: 'embedded', env: ADMINS });
   await insertKeys(app, Array(12).fill({}));
-  const client = openDatabase(`file:${join(app.folder, 'keys.db')}`);
-  await client.execute("UPDATE api_keys SET key_hash = 'abcdefabcdef' || substr(key_hash, 13)");
-  client.close();
+  await executeAt(databaseOf(app), "UPDATE api_keys SET key_hash = 'abcdefabcdef' || substr(key_hash, 13)");
   expect((await list(app, { fingerprint: 'abcdefabcdef' })).body.keys).toHaveLength(10);
 });
 

@@ -41,14 +41,13 @@ afterAll(async () => {
 
 /** All keys are of acme, but for three of another owner. */
 beforeEach(async () => {
-  const db = openDatabase(primary.url);
+  using db = openDatabase(primary.url);
   for (const table of ['api_keys', 'ended_uses', 'owners', 'holders', 'key_events', 'exchanges'])
     await db.execute(`DELETE FROM ${table}`);
   await fillKeys(db, KEYS + 3);
   await fillUses(db, DAYS);
   await db.execute(`UPDATE api_keys SET user_id = iif(CAST(substr(name, 5) AS REAL) > ${KEYS}, 'other', 'acme')`);
   await db.execute('DELETE FROM ended_uses');
-  db.close();
 });
 
 const keys = (...args: string[]) => keysCommand(primary.env, args);

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { addUses } from '../../store/tables.ts';
 import { testClock } from '../../support/clock.ts';
-import { openDatabase } from '../../support/database-client.ts';
+import { executeAt } from '../../support/database-client.ts';
 import { rows } from '../../support/everything.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { jsonLines, keysCommand } from '../../support/keys-command.ts';
@@ -23,9 +23,7 @@ async function start(store: TestStore) {
   const keys = (...args: string[]) => keysCommand(env, args);
   const useOn = (id: string, day: number, uses: number) => addUses(url, id, day, uses);
   const change = async (sql: string) => {
-    const client = openDatabase(url);
-    await client.execute(sql);
-    client.close();
+    await executeAt(url, sql);
   };
   const usage = async (...args: string[]) => jsonLines(await keys('usage', '--json', ...args));
   return { app, env, keys, useOn, change, usage };

@@ -1,11 +1,11 @@
 // A key makes children for its agents (RFC 8693): what they may do, what ends them, where they show.
 
 import { describe, expect, test } from 'bun:test';
-import { announced, databaseOf, storedChildren } from '../../store/tables.ts';
+import { announced, storedChildren } from '../../store/tables.ts';
 import { ACCESS_TOKEN, childOf, EXCHANGE, exchange, exchangeForm } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
 import { testClock } from '../../support/clock.ts';
-import { openDatabase } from '../../support/database-client.ts';
+import { databaseOf, executeAt } from '../../support/database-client.ts';
 import { handOver, register } from '../../support/hand-over.ts';
 import { refusal } from '../../support/refusal.ts';
 import {
@@ -551,8 +551,6 @@ test('/introspect names the parent, and ends with the earlier end', async () => 
 });
 
 async function run(app: TestApp, sql: string) {
-  const db = openDatabase(databaseOf(app));
-  const { rows } = await db.execute(sql);
-  db.close();
+  const rows = await executeAt(databaseOf(app), sql);
   return rows;
 }

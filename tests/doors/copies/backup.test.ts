@@ -213,7 +213,7 @@ const eventsOf = async (client: Client) =>
 /** A backup with keys of every kind: plans, counts, blocks, rotations. */
 async function richBackup() {
   const file = await backupOf(1200);
-  const copy = openDatabase(`file:${file}`);
+  using copy = openDatabase(`file:${file}`);
   await copy.batch([
     "UPDATE api_keys SET second_hash = 'next', second_is = 'next', rotations = 1 WHERE row = 5",
     "UPDATE api_keys SET limit_requests = 5, limit_window_s = 60, metadata = '{}' WHERE row = 6",
@@ -226,7 +226,6 @@ async function richBackup() {
     "INSERT INTO blocked_owners (owner) VALUES ('owner 2')",
   ]);
   const all = { rows: await restored(copy), events: await eventsOf(copy) };
-  copy.close();
   return { file, ...all };
 }
 
@@ -359,10 +358,9 @@ async function restoredFrom(file: string): Promise<string> {
 /** Counts the keys as a server that starts finds them. */
 async function countKeys(path: string): Promise<number> {
   expect((await keysCommand(at(path), ['list', '--user', 'nobody'])).code).toBe(0); // opens it as a server does
-  const client = openDatabase(`file:${path}`);
+  using client = openDatabase(`file:${path}`);
   const { rows } = await client.execute('SELECT count(*) AS keys FROM api_keys');
   expect((await client.execute('PRAGMA integrity_check')).rows).toEqual([{ integrity_check: 'ok' }]);
-  client.close();
   return Number(rows[0]?.keys);
 }
 

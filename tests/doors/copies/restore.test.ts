@@ -19,7 +19,7 @@ import { dirname, join } from 'node:path';
 import { storedSecrets } from '../../store/tables.ts';
 import { backupOf } from '../../support/backups.ts';
 import { testClock } from '../../support/clock.ts';
-import { openDatabase } from '../../support/database-client.ts';
+import { executeAt, openDatabase } from '../../support/database-client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { jsonLines, keysCommand, keysProcess, startKeys } from '../../support/keys-command.ts';
 import { startServer } from '../../support/server-process.ts';
@@ -107,9 +107,8 @@ test('a trigger of another program is in the backup, whatever its name', async (
   const triggers = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name";
   const { rows } = await client.execute(triggers);
   client.close();
-  const copy = openDatabase(`file:${await backup(app)}`);
+  using copy = openDatabase(`file:${await backup(app)}`);
   expect((await copy.execute(triggers)).rows).toEqual(rows);
-  copy.close();
 });
 
 test('where a link leads to nothing, the database is made there, and the link stays', async () => {
@@ -128,9 +127,7 @@ test('where a link leads to nothing, the database is made there, and the link st
 
 test('days of uses that a backup no longer has are missing where it was restored, too', async () => {
   await using app = await serve();
-  const shell = openDatabase(`file:${fileOf(app)}`);
-  await shell.execute('UPDATE schema_migrations SET applied_at_ms = 0 WHERE version = 1');
-  shell.close();
+  await executeAt(`file:${fileOf(app)}`, 'UPDATE schema_migrations SET applied_at_ms = 0 WHERE version = 1');
   const file = await backup(app);
   await using sqld = await startSqld();
   for (const env of [at(join(temporaryFolder(), 'keys.db')), sqld.env]) {
@@ -199,9 +196,8 @@ test('in the place of a file it leaves the file of before beside it, whole, and 
     expect(readdirSync(app.folder).sort()).toEqual(
       ['keys.db', ...beforeOf(app).map((path) => path.slice(app.folder.length + 1))].sort(),
     );
-    const client = openDatabase(`file:${fileOf(app)}`);
+    using client = openDatabase(`file:${fileOf(app)}`);
     expect((await client.execute('PRAGMA integrity_check')).rows).toEqual([{ integrity_check: 'ok' }]);
-    client.close();
   }
   const [before = ''] = beforeOf(app);
   expect(statSync(before).mode & 0o777).toBe(0o600);
@@ -253,9 +249,7 @@ test.each([
 
 test('a file of another program is not touched', async () => {
   const path = join(temporaryFolder(), 'keys.db');
-  const client = openDatabase(`file:${path}`);
-  await client.execute('CREATE TABLE recipes (name TEXT)');
-  client.close();
+  await executeAt(`file:${path}`, 'CREATE TABLE recipes (name TEXT)');
   const before = contentOf(dirname(path));
   const { code, stderr } = await keysCommand(at(path), ['restore', await backupOf(1), '--yes']);
   expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('belongs to another program') });
@@ -323,9 +317,7 @@ test('a database whose keys were all deleted is in use: it asks, names them, and
   await app.close();
   const { code, stderr } = await keys(app, 'restore', file);
   expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(`deleted since: ${id} of "alice"`) });
-  const client = openDatabase(`file:${fileOf(app)}`);
-  await client.execute('UPDATE server_secrets SET value = lower(hex(randomblob(32)))'); // one leaked
-  client.close();
+  await executeAt(`file:${fileOf(app)}`, 'UPDATE server_secrets SET value = lower(hex(randomblob(32)))'); // one leaked
   const secrets = await secretsOf(fileOf(app));
   expect((await keys(app, 'restore', file, '--yes')).code).toBe(0);
   expect(await secretsOf(fileOf(app))).toEqual(secrets);

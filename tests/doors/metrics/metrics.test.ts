@@ -1,10 +1,9 @@
 // GET /metrics: who may read it, and that it counts what was asked, no more and no less.
 
 import { describe, expect, test } from 'bun:test';
-import { join } from 'node:path';
 import * as v from 'valibot';
 import { definePrompt, defineTool, ok, type ToolDeps } from '../../../src/start/package/index.ts';
-import { openDatabase } from '../../support/database-client.ts';
+import { databaseOf, openDatabase } from '../../support/database-client.ts';
 import { call, openSse, post, postModern, request } from '../../support/mcp.ts';
 import { bearer, createTestApp, sharedApp, type TestApp } from '../../support/test-app.ts';
 import { anyone, noInput, promptFacts } from '../../support/tools.ts';
@@ -219,7 +218,7 @@ test('keys that expire soon are counted, once a minute', async () => {
 
 test('however many expire, a scrape reads a thousand of them, the soonest', async () => {
   await using crowded = await createTestApp({ env: METRICS, store: 'embedded' });
-  const database = openDatabase(`file:${join(crowded.folder, 'keys.db')}`);
+  const database = openDatabase(databaseOf(crowded));
   const insert = (count: number, days: number) =>
     database.execute(`INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms)
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})

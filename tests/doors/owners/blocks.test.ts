@@ -1,8 +1,7 @@
 // A blocked owner: whatever he is called, and wherever his key or token is shown.
 
 import { expect, test } from 'bun:test';
-import { join } from 'node:path';
-import { openDatabase } from '../../support/database-client.ts';
+import { databaseOf, executeAt } from '../../support/database-client.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { leaseOf, serviceOf } from '../../support/service.ts';
 import { storeOn } from '../../support/store-mode.ts';
@@ -88,11 +87,10 @@ test('many owners are blocked in one transaction, also by hand', async () => {
   const keys = await Promise.all(Array.from({ length: 20 }, (_, index) => app.createKey(`many ${index}`)));
   const use = () => Promise.all(keys.map(({ key }) => app.useKey(key).then(({ status }) => status)));
   expect(new Set(await use())).toEqual(new Set([200]));
-  const client = openDatabase(`file:${join(app.folder, 'keys.db')}`);
-  await client.execute(
+  await executeAt(
+    databaseOf(app),
     "INSERT INTO blocked_owners (owner) SELECT DISTINCT user_id FROM api_keys WHERE user_id LIKE 'many%'",
   );
-  client.close();
   app.clock.advance(1000);
   expect(new Set(await use())).toEqual(new Set([401]));
 });

@@ -7,7 +7,7 @@ import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../../src/start/package/index.ts';
 import { type TestClock, testClock } from '../../support/clock.ts';
 import { run } from '../../support/command.ts';
-import { openDatabase } from '../../support/database-client.ts';
+import { databaseOf, executeAt, openDatabase } from '../../support/database-client.ts';
 import { ROOT, readDocument } from '../../support/documents.ts';
 import { rows } from '../../support/everything.ts';
 import { temporaryFolder } from '../../support/folder.ts';
@@ -379,7 +379,7 @@ test('owners are listed by name, whoever has keys, settings or a block, a page a
 
 test('a page of owners ends before the owner with whom they would have more than 10,000 keys, but has one at least', async () => {
   await using app = await createTestApp({ store: 'embedded', env: ADMINS });
-  const client = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+  const client = openDatabase(databaseOf(app));
   const counts = { a: 1, b: 6000, c: 3999, d: 1, e: 9999, f: 10_001, g: 1 };
   for (const [owner, keys] of Object.entries(counts)) {
     const sql = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
@@ -491,9 +491,7 @@ test('keys owner --delete removes what alone is left of an owner', async () => {
   const store = await startStore('embedded');
   await using app = await createTestApp({ store });
   async function put(row: string): Promise<void> {
-    const db = openDatabase(store.env().DATABASE_URL ?? '');
-    await db.execute(`INSERT INTO ${row}`);
-    db.close();
+    await executeAt(store.env().DATABASE_URL ?? '', `INSERT INTO ${row}`);
   }
   for (const leave of [
     () => app.keys('owner', 'eve', '--keys', '3'), // settings
@@ -635,7 +633,7 @@ test.each([0, 3])(
     await using app = await createTestApp({ store: 'embedded' });
     const [key, other] = [await keyOf(app), await keyOf(app, 'bob')];
     expect((await app.useKey(key)).headers.get('ratelimit')).not.toContain('"owner"');
-    const client = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+    const client = openDatabase(databaseOf(app));
     const others = (time: number) => Array.from({ length: 4000 }, (_, nth) => `other ${time} ${nth}`);
     for (const names of [['alice'], ...Array.from({ length: times }, (_, time) => others(time))]) {
       const sql = 'INSERT INTO owners (owner, limit_requests, limit_window_s) SELECT value, 7, 60 FROM json_each(?)';
@@ -656,7 +654,7 @@ test('a backup holds plans and what was counted, and a restore takes both from i
   await app.useKey(key);
   await app.close();
   const file = join(temporaryFolder(), 'backup.db');
-  const env = { DATABASE_URL: `file:${join(app.folder, 'keys.db')}` };
+  const env = { DATABASE_URL: databaseOf(app) };
   const keys = async (...args: string[]) => (await keysCommand(env, args)).stdout;
   await keys('backup', file);
   await keys('owner', 'alice', '--quota', 'default', '--meta', 'none');

@@ -3,6 +3,7 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
+import { databaseOf } from '../../support/database-client.ts';
 import { everything } from '../../support/everything.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { encodePart } from '../../support/handmade-token.ts';
@@ -144,7 +145,7 @@ test(`${TOKENS} random tokens: the command says what the server does, and why`, 
     REVOCATION_LAG_MAX_MS: '250',
   };
   await using bySecret = await createTestApp({ env: common });
-  const env = { ...common, DATABASE_URL: `file:${bySecret.folder}/keys.db` };
+  const env = { ...common, DATABASE_URL: databaseOf(bySecret) };
   const settings = { ...env, JWT_ISSUER: users.url };
   await using byIssuer = await createTestApp({ env: { ...settings, JWT_SECRET: undefined } });
   const servers = [

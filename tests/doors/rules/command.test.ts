@@ -1,14 +1,14 @@
 // `keys rule`: what operators type, and what they are told.
 
 import { describe, expect, test } from 'bun:test';
-import { openDatabase } from '../../support/database-client.ts';
+import { databaseOf, executeAt, openDatabase } from '../../support/database-client.ts';
 import { createKey } from '../../support/issuer.ts';
 import { jsonLines, keysCommand } from '../../support/keys-command.ts';
 import { createTestApp } from '../../support/test-app.ts';
 import { SUBJECT, startWorkload, type Workload } from './workload.ts';
 
 const envOf = ({ app }: Workload) => ({
-  DATABASE_URL: `file:${app.folder}/keys.db`,
+  DATABASE_URL: databaseOf(app),
   PUBLIC_URL: 'https://tools.example',
 });
 
@@ -101,9 +101,7 @@ describe('keys rule add', () => {
     await using workload = await startWorkload();
     await workload.app.keys('block', 'acme', '--yes');
     expect(await add(workload, '--subject', 'repo:acme/app:other')).toMatchObject({ code: 0 });
-    const db = openDatabase(envOf(workload).DATABASE_URL);
-    await db.execute('UPDATE api_keys SET expires_at_ms = 1');
-    db.close();
+    await executeAt(envOf(workload).DATABASE_URL, 'UPDATE api_keys SET expires_at_ms = 1');
     const added = await add(workload, '--subject', 'repo:acme/app:third');
     expect(added).toMatchObject({ code: 1, stderr: expect.stringContaining('the key is expired') });
   });
@@ -289,10 +287,11 @@ describe('keys doctor, and a start', () => {
     const { app, issuer, keyId, ruleId } = workload;
     await app.keys('revoke', keyId, '--yes');
     issuer.overrides.set('/jwks', () => new Response('', { status: 500 }));
-    const shell = openDatabase(`file:${app.folder}/keys.db`);
-    await shell.execute(`INSERT INTO rules (id, key_id, hash, issuer, subject, audiences, claims, created_at_ms)
-SELECT 'typed', key_id, 'typed', issuer, 'repo:acme/*', audiences, '["ref=main"]', 0 FROM rules`);
-    shell.close();
+    await executeAt(
+      databaseOf(app),
+      `INSERT INTO rules (id, key_id, hash, issuer, subject, audiences, claims, created_at_ms)
+SELECT 'typed', key_id, 'typed', issuer, 'repo:acme/*', audiences, '["ref=main"]', 0 FROM rules`,
+    );
     const env = { ...envOf(workload), JWT_ISSUER: issuer.url };
     const { code, stdout } = await keysCommand(env, ['doctor']);
     expect(code).toBe(1);

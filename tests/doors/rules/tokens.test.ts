@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { exchange, JWT_BEARER } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
-import { openDatabase } from '../../support/database-client.ts';
+import { databaseOf, executeAt, openDatabase } from '../../support/database-client.ts';
 import { createKey } from '../../support/issuer.ts';
 import { openSse } from '../../support/mcp.ts';
 import { bearer, COUNTED, eventsIn } from '../../support/test-app.ts';
@@ -112,7 +112,7 @@ test('terms of no sense that were typed into the database let nobody in, and no 
   await using workload = await startWorkload({ store: 'embedded' });
   const { app, keyId, ruleId, issuer } = workload;
   await app.keys('rule', 'add', keyId, '--issuer', issuer.url, '--subject', 'another');
-  const shell = openDatabase(`file:${app.folder}/keys.db`);
+  using shell = openDatabase(databaseOf(app));
   for (const [audiences, claims] of [
     ['[]', '[5]'],
     ['[]', '[null]'],
@@ -129,7 +129,6 @@ test('terms of no sense that were typed into the database let nobody in, and no 
     expect([jti, await workload.use(await workload.token({ jti, sub: 'another' }))]).toEqual([jti, 200]);
     expect((await app.keys('rule', 'list')).split('\n')).toHaveLength(4);
   }
-  shell.close();
 });
 
 test('a token that is remembered costs no read and no fetch', async () => {
@@ -390,9 +389,7 @@ test.each([
   }
   const token = await workload.token({}, signedBy === 'given' ? { key: other } : {});
   expect(await workload.use(token)).toBe(200);
-  const shell = openDatabase(`file:${app.folder}/keys.db`);
-  await shell.execute(sql(issuer.url, unknown));
-  shell.close();
+  await executeAt(databaseOf(app), sql(issuer.url, unknown));
   app.clock.advance(1000);
   expect(await workload.use(token)).toBe(401);
 });

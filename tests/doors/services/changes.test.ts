@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { childOf } from '../../support/children.ts';
-import { openDatabase } from '../../support/database-client.ts';
+import { databaseOf, openDatabase } from '../../support/database-client.ts';
 import { labelled } from '../../support/labels.ts';
 import { changeKeys, changesOf, leaseOf, serviceOf } from '../../support/service.ts';
 import { bearer, COUNTED, createTestApp, listedKeys, metricsOf, sharedApp } from '../../support/test-app.ts';
@@ -91,7 +91,7 @@ test('the cursor of another database, whatever its number, says that all may be 
 });
 
 describe('a process that starts later', () => {
-  const startLater = () => createTestApp({ env: { DATABASE_URL: `file:${app.folder}/keys.db` }, clock: app.clock });
+  const startLater = () => createTestApp({ env: { DATABASE_URL: databaseOf(app) }, clock: app.clock });
 
   test('knows the same cursor, and what has changed since an older one', async () => {
     const { cursor } = (await now()).body;
@@ -117,7 +117,7 @@ describe('a process that starts later', () => {
     await changeKeys(app, 3);
     app.clock.advance(1000);
     const { cursor } = (await now(before)).body;
-    const db = openDatabase(`file:${app.folder}/keys.db`);
+    const db = openDatabase(databaseOf(app));
     await db.executeMultiple(`UPDATE feed SET pruned_seq = (SELECT max(seq) FROM main.changes);
 DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed);`);
     db.close();
@@ -136,7 +136,7 @@ DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed);`);
       return (await changesOf(own, asks, { cursor })).body;
     };
     const { cursor: first } = await at('');
-    const db = openDatabase(`file:${own.folder}/keys.db`);
+    const db = openDatabase(databaseOf(own));
     await db.execute('CREATE TABLE was AS SELECT * FROM main.changes');
     await own.call('revoke_api_key', { keyId: id }, await bearer(own, 'ida'));
     const { cursor: second } = await at(first);
@@ -174,7 +174,7 @@ describe('when it is told', () => {
 
   test('after one poll, where the cursor is ahead of the process or of a database that was lost', async () => {
     await using other = await createTestApp({
-      env: { DATABASE_URL: `file:${app.folder}/keys.db`, ...COUNTED },
+      env: { DATABASE_URL: databaseOf(app), ...COUNTED },
       clock: app.clock,
     });
     const at = (cursor: string) => changesOf(other, service, { cursor });

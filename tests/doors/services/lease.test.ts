@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { childOf } from '../../support/children.ts';
+import { databaseOf } from '../../support/database-client.ts';
 import { changesOf, leaseOf, serviceOf } from '../../support/service.ts';
 import { bearer, createTestApp, listedKeys, sharedApp, type TestApp } from '../../support/test-app.ts';
 
@@ -222,7 +223,7 @@ describe('what a service tells', () => {
   });
 
   test('counts for a key that was known by a secret which a rotation has ended', async () => {
-    await using other = await createTestApp({ env: { DATABASE_URL: `file:${app.folder}/keys.db` }, clock: app.clock });
+    await using other = await createTestApp({ env: { DATABASE_URL: databaseOf(app) }, clock: app.clock });
     const { key, id } = await app.createKey('hugo');
     const { tell } = (await leaseOf(other, service, key)).body;
     await app.call('rotate_api_key', { keyId: id, overlapHours: 0 }, await bearer(app, 'hugo'));
@@ -254,7 +255,7 @@ describe('what a service tells', () => {
   test('any process counts, of keys that it has never seen', async () => {
     const { key, id } = await app.createKey('frank');
     const { tell } = (await lent(key)).body;
-    await using other = await createTestApp({ env: { DATABASE_URL: `file:${app.folder}/keys.db` }, clock: app.clock });
+    await using other = await createTestApp({ env: { DATABASE_URL: databaseOf(app) }, clock: app.clock });
     await changesOf(other, service, { used: `${tell}:7` });
     expect(await usesOf(other, 'frank', id)).toMatchObject({ lastUsedAt: app.clock.nowMs() });
     await other.close();

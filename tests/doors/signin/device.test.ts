@@ -1,11 +1,11 @@
 // A program without a browser asks for a key, a person decides, the program gets it (RFC 8628).
 
 import { describe, expect, test } from 'bun:test';
-import { databaseOf, planOfCounting, storedCodes } from '../../store/tables.ts';
+import { planOfCounting, storedCodes } from '../../store/tables.ts';
 import { EXCHANGE, JWT_BEARER } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
 import { testClock } from '../../support/clock.ts';
-import { openDatabase } from '../../support/database-client.ts';
+import { databaseOf, openDatabase } from '../../support/database-client.ts';
 import { rows } from '../../support/everything.ts';
 import { codeFor, register } from '../../support/hand-over.ts';
 import {

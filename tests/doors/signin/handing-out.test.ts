@@ -3,10 +3,11 @@
 import { describe, expect, test } from 'bun:test';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { databaseOf, storedCodes } from '../../store/tables.ts';
+import { storedCodes } from '../../store/tables.ts';
 import { EXCHANGE, exchange, JWT_BEARER } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
 import { testClock } from '../../support/clock.ts';
+import { databaseOf } from '../../support/database-client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { CALLBACK, codeByClick, codeFor, handOver, register, sentBack } from '../../support/hand-over.ts';
 import { askAsPerson, askForKey, pollForKey, postForm } from '../../support/key-request.ts';
@@ -58,7 +59,7 @@ test('a key that is made for a client says the life that was asked for, however 
 
 test('a pasted key is handed out by a process that has not seen it', async () => {
   await using app = await createTestApp({ env: ENV });
-  const beside = { ...ENV, DATABASE_URL: `file:${app.folder}/keys.db` };
+  const beside = { ...ENV, DATABASE_URL: databaseOf(app) };
   await using other = await createTestApp({ env: beside, clock: app.clock });
   const client = await register(app);
   const { key } = await app.createKey('alice');

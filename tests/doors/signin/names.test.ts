@@ -2,9 +2,8 @@
 // in metadata, challenges and links, and no key is handed out for a server at another host, address or port.
 
 import { describe, expect, test } from 'bun:test';
-import { databaseOf } from '../../store/tables.ts';
 import { userOn } from '../../support/client.ts';
-import { openDatabase } from '../../support/database-client.ts';
+import { databaseOf, executeAt } from '../../support/database-client.ts';
 import { rows } from '../../support/everything.ts';
 import { codeByClick, codeFor, handOver, register } from '../../support/hand-over.ts';
 import { createIssuer } from '../../support/issuer.ts';
@@ -212,9 +211,10 @@ describe('which resources are this server', async () => {
 test('a key for an address that is not this server’s is not good here, whatever Host its client names', async () => {
   await using app = await createTestApp({ env: ENV, store: 'embedded' });
   const { id, key } = await app.createKey('alice', { resource: app.url });
-  const shell = openDatabase(databaseOf(app));
-  await shell.execute({ sql: 'UPDATE api_keys SET resource = ? WHERE id = ?', args: ['http://localhost:8080', id] });
-  shell.close();
+  await executeAt(databaseOf(app), {
+    sql: 'UPDATE api_keys SET resource = ? WHERE id = ?',
+    args: ['http://localhost:8080', id],
+  });
   app.clock.advance(1000); // beyond the bound: the next request polls
   const { body } = await post(app, call('get_data'), { 'x-api-key': key, host: 'localhost:8080' });
   expect(body.result.isError).toBe(true);

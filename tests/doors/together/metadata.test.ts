@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { defineTool, ok, type ToolDeps, v } from '../../../src/start/package/index.ts';
-import { openDatabase } from '../../support/database-client.ts';
+import { executeAt } from '../../support/database-client.ts';
 import { rows } from '../../support/everything.ts';
 import { labelled } from '../../support/labels.ts';
 import { leaseOf, serviceOf } from '../../support/service.ts';
@@ -66,9 +66,10 @@ test('what an admin sets is handed on, over the owner’s, to services, tools an
   const own = await app.call('list_api_keys', {}, await bearer(app, 'alice'));
   expect(own.body.keys[0]).not.toHaveProperty('metadata');
 
-  const database = openDatabase(store.env().DATABASE_URL ?? '');
-  await database.execute(`INSERT INTO owners (owner, metadata) VALUES ('alice', '{"plan":"free","seats":"3"}')`);
-  database.close();
+  await executeAt(
+    store.env().DATABASE_URL ?? '',
+    `INSERT INTO owners (owner, metadata) VALUES ('alice', '{"plan":"free","seats":"3"}')`,
+  );
   app.clock.advance(1001);
   const both = { ...PLAN, seats: '3' };
   expect(await said()).toMatchObject({ tool: both, whoami: both, introspect: both });

@@ -1,9 +1,8 @@
 // POST /keys/events for admins: the events of anybody's key, and those of an owner, with persons and addresses.
 
 import { describe, expect, test } from 'bun:test';
-import { join } from 'node:path';
 import { postJson } from '../../support/client.ts';
-import { openDatabase } from '../../support/database-client.ts';
+import { databaseOf, executeAt, openDatabase } from '../../support/database-client.ts';
 import { rows } from '../../support/everything.ts';
 import { labelled } from '../../support/labels.ts';
 import {
@@ -75,7 +74,7 @@ describe.each(rows(['embedded', 'remote', 'replica'] as const, 1))('%s:', (store
 
 test('of 120 events each is shown once, newest first, 50 a page, of an owner and of a key of two owners', async () => {
   await using app = await createTestApp({ store: 'embedded', env: ADMINS });
-  const client = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+  const client = openDatabase(databaseOf(app));
   const keyId = 'a'.repeat(32);
   for (const [key, owners] of [
     [null, ['alice']],
@@ -130,9 +129,7 @@ test('a key that is not there is 404, for an admin too; one without events left 
   for (const other of ['f'.repeat(32), 'x', '', key])
     expect(await events(app, { keyId: other })).toMatchObject({ status: 404, body: { code: 'key_not_found' } });
   expect(await looks(app)).toEqual([]);
-  const client = openDatabase(`file:${join(app.folder, 'keys.db')}`);
-  await client.execute('DELETE FROM key_events');
-  client.close();
+  await executeAt(databaseOf(app), 'DELETE FROM key_events');
   expect(await events(app, { keyId })).toMatchObject({ status: 200, body: { events: [] } });
   expect(await looks(app)).toMatchObject([{ keyId }]);
 });

@@ -26,10 +26,9 @@ export function newKey() {
 /** Adds so many keys of alice to the database at `url`; returns them. */
 export async function addKeys(url: string, count: number): Promise<string[]> {
   const made = Array.from({ length: count }, newKey);
-  const client = openDatabase(url);
+  using client = openDatabase(url);
   const records = JSON.stringify(made.map(({ id, hash }) => [id, 'alice', hash]));
   await client.execute({ sql: INSERT, args: [records, Date.now() - count, '["read"]'] });
-  client.close();
   return made.map(({ key }) => key);
 }
 
@@ -45,7 +44,7 @@ export async function buildDatabase(count: number, scopes = '["read"]') {
 export async function fillDatabase(path: string, count: number, scopes = '["read"]') {
   const made = Array.from({ length: count }, newKey);
   const records = made.map(({ id, hash }, index) => [id, userName(Math.floor(index / KEYS_PER_USER)), hash]);
-  const client = openDatabase(`file:${path}`);
+  using client = openDatabase(`file:${path}`);
   await client.execute('PRAGMA synchronous = OFF');
   await client.execute('PRAGMA cache_size = -262144'); // KiB: the indices of a million random hashes
   for (let from = 0; from < count; from += INSERTED_AT_ONCE) {
@@ -53,7 +52,6 @@ export async function fillDatabase(path: string, count: number, scopes = '["read
     await client.execute({ sql: INSERT, args: [some, Date.now() - count + from, scopes] });
   }
   await client.execute('PRAGMA wal_checkpoint(TRUNCATE)');
-  client.close();
   return { path, keys: made.map(({ key }) => key) };
 }
 

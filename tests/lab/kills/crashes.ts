@@ -2,7 +2,7 @@
 // nothing acknowledged is lost and nothing half done.
 
 import { join } from 'node:path';
-import { openDatabase } from '../../support/database-client.ts';
+import { executeAt } from '../../support/database-client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { createModelUser, type ModelUser, seeded } from '../../support/model-user.ts';
 import { startServer } from '../../support/server-process.ts';
@@ -46,8 +46,6 @@ export async function crash(options: { rounds: number; users: number; seed: numb
 }
 
 async function expectWhole(file: string): Promise<void> {
-  const db = openDatabase(`file:${file}`);
-  const { rows } = await db.execute('PRAGMA integrity_check');
-  db.close();
+  const rows = await executeAt(`file:${file}`, 'PRAGMA integrity_check');
   if (rows.length !== 1 || rows[0]?.integrity_check !== 'ok') throw new Error(JSON.stringify(rows));
 }

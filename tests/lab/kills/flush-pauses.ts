@@ -18,7 +18,7 @@ const CALLERS = 32;
  */
 export async function flushPauses(count: number, flushes: number, days = 0): Promise<number[]> {
   const { path, keys } = await buildDatabase(count);
-  const reader = openDatabase(`file:${path}`);
+  using reader = openDatabase(`file:${path}`);
   if (days > 0) {
     await fillUses(reader, days);
     await reader.execute('PRAGMA wal_checkpoint(TRUNCATE)');
@@ -40,7 +40,6 @@ export async function flushPauses(count: number, flushes: number, days = 0): Pro
     const pauseMs = await longestPauseMs(server);
     if (flush > 0) longestMs.push(pauseMs); // the first one is compiled meanwhile
   }
-  reader.close();
   return longestMs;
 }
 

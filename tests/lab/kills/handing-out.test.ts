@@ -4,7 +4,7 @@
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../../support/client.ts';
-import { openDatabase } from '../../support/database-client.ts';
+import { executeAt } from '../../support/database-client.ts';
 import { diskFolder } from '../../support/folder.ts';
 import { makeForConnection, type Registered, register } from '../../support/hand-over.ts';
 import { type Answer, askAsPerson, askForKey, pollForKey } from '../../support/key-request.ts';
@@ -150,11 +150,12 @@ const ownerOf = (name: string): string => name.slice(0, name.lastIndexOf('-'));
 
 /** At most one key of each name, exactly one where it was handed out, and one event of its creation. */
 async function countFaults(url: string, all: readonly Request[]): Promise<string[]> {
-  const db = openDatabase(url);
-  const { rows } = await db.execute(`SELECT name, count(*) AS made,
+  const rows = await executeAt(
+    url,
+    `SELECT name, count(*) AS made,
 sum((SELECT count(*) FROM key_events WHERE key_id = api_keys.id AND kind = 'created')) AS created
-FROM api_keys GROUP BY name`);
-  db.close();
+FROM api_keys GROUP BY name`,
+  );
   const made = new Map(rows.map(({ name, ...counts }) => [String(name), counts]));
   return all.flatMap(({ name, key, redeemed }) => {
     const counts = made.get(name);

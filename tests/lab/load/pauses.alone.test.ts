@@ -44,7 +44,7 @@ OR EXISTS (SELECT 1 FROM key_months WHERE month < strftime('%Y') * 12 + strftime
 /** The longest pause while what is old is removed, which a server begins by itself after a moment. */
 async function prunePauseMs(): Promise<number> {
   const { path } = await buildDatabase(OLD);
-  const client = openDatabase(`file:${path}`);
+  using client = openDatabase(`file:${path}`);
   for (const sql of MAKE_OLD) await client.execute(sql);
   await client.execute('PRAGMA wal_checkpoint(TRUNCATE)'); // or the server's first commit would move all of it into the file
   Bun.spawnSync(['sync']); // or this would wait for what was written here
@@ -52,7 +52,6 @@ async function prunePauseMs(): Promise<number> {
   await longestPauseMs(server); // of the start
   await waitFor(async () => (await client.execute(ANY_LEFT)).rows[0]?.is_left === 0);
   const pauseMs = await longestPauseMs(server);
-  client.close();
   return pauseMs;
 }
 

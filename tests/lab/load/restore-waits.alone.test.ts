@@ -20,7 +20,7 @@ const TIMES = 3;
 async function waitPart(file: string): Promise<number> {
   await using sqld = await startSqld();
   const { store, close } = await openRemote(sqld.url);
-  const client = openDatabase(sqld.url);
+  using client = openDatabase(sqld.url);
   const schemaOf = async () =>
     (await client.execute("SELECT type, name, tbl_name FROM sqlite_master WHERE name NOT LIKE 'sqlite%' ORDER BY name"))
       .rows;
@@ -41,7 +41,6 @@ async function waitPart(file: string): Promise<number> {
   expect(rows[0]).toMatchObject({ keys: KEYS, hashes: KEYS });
   expect(await schemaOf()).toEqual(before);
   await close();
-  client.close();
   return longestMs / tookMs;
 }
 

@@ -98,9 +98,8 @@ export async function folderWithKeys(
   for (let index = 0; index < keys; index += 1) {
     await app.createKey(USER, { name: 'n', scopes });
   }
-  const database = openDatabase(databaseIn(folder).DATABASE_URL);
+  using database = openDatabase(databaseIn(folder).DATABASE_URL);
   for (const other of others) await database.execute({ sql: COPY_KEYS, args: [other, USER] });
-  database.close();
   return folder;
 }
 

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { copyFileSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { openDatabase } from '../../support/database-client.ts';
+import { databaseOf, executeAt, openDatabase } from '../../support/database-client.ts';
 import { diskFolder } from '../../support/folder.ts';
 import { openFiles } from '../../support/open-files.ts';
 import { bearer, createTestApp } from '../../support/test-app.ts';
@@ -17,10 +17,8 @@ const ROWS = 60;
 /** Has three processes write one file at once, and counts what they were told is written and what is. */
 async function threeWriters(): Promise<{ acknowledged: number; missing: number }> {
   const file = join(diskFolder(), 'rows.db');
-  const client = openDatabase(`file:${file}`);
-  await client.batch(['CREATE TABLE written (id TEXT PRIMARY KEY)']);
-  await client.execute('PRAGMA journal_mode = WAL');
-  client.close();
+  await executeAt(`file:${file}`, 'CREATE TABLE written (id TEXT PRIMARY KEY)');
+  await executeAt(`file:${file}`, 'PRAGMA journal_mode = WAL');
   const writers = Array.from({ length: 3 }, () =>
     Bun.spawn([process.execPath, WRITER, file, String(ROWS)], { stdin: 'pipe', stdout: 'pipe' }),
   );
@@ -32,9 +30,7 @@ async function threeWriters(): Promise<{ acknowledged: number; missing: number }
   for (const { stdin } of writers) stdin.end();
   await Promise.all(ended);
   const told = said.flatMap((text) => JSON.parse(text.slice('ready\n'.length)) as string[]);
-  const reader = openDatabase(`file:${file}`);
-  const written = new Set((await reader.execute('SELECT id FROM written')).rows.map(({ id }) => id));
-  reader.close();
+  const written = new Set((await executeAt(`file:${file}`, 'SELECT id FROM written')).map(({ id }) => id));
   return { acknowledged: told.length, missing: told.filter((id) => !written.has(id)).length };
 }
 
@@ -85,13 +81,12 @@ test('after a statement that failed the same connection goes on', async () => {
   const create = async () => (await app.call('create_api_key', { name: 'k', scopes: [] }, alice)).status;
   expect(await create()).toBe(200);
   const files = () => openFiles(process.pid).filter((file) => file.startsWith(app.folder)).length;
-  const other = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+  using other = openDatabase(databaseOf(app));
   await other.execute('ALTER TABLE api_keys RENAME TO hidden');
   const before = files();
   for (let round = 0; round < 20; round += 1) expect(await create()).toBe(503);
   expect(files()).toBe(before);
   await other.execute('ALTER TABLE hidden RENAME TO api_keys');
-  other.close();
   expect(await create()).toBe(200);
   expect((await fetch(`${app.url}/mcp/health`)).status).toBe(200);
 });
@@ -100,7 +95,7 @@ test('the client of libSQL opens the file, also while a server has it open, and 
   await using app = await createTestApp({ store: 'embedded' });
   const { id, key } = await app.createKey('alice');
   expect((await app.useKey(key)).status).toBe(200);
-  const url = `file:${join(app.folder, 'keys.db')}`;
+  const url = databaseOf(app);
   // In a process of its own: two copies of SQLite in one don't see each other's locks.
   const program = `const client = require('@libsql/client').createClient({ url: ${JSON.stringify(url)} });
 await client.execute("UPDATE api_keys SET active = 0 WHERE id = '${id}'");

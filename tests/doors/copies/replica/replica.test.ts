@@ -4,7 +4,7 @@ import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { openDatabase } from '../../../support/database-client.ts';
+import { executeAt, openDatabase } from '../../../support/database-client.ts';
 import { fillKeys } from '../../../support/fill.ts';
 import { diskFolder, temporaryFolder } from '../../../support/folder.ts';
 import { callAll } from '../../../support/mcp.ts';
@@ -54,11 +54,10 @@ async function closedReplica(sqld: Sqld) {
 
 /** The primary loses its newest change, and another one follows. */
 async function loseChange(sqld: Sqld): Promise<void> {
-  const db = openDatabase(sqld.url);
-  await db.execute(
+  await executeAt(
+    sqld.url,
     'UPDATE changes SET key_hash = lower(hex(randomblob(32))) WHERE seq = (SELECT max(seq) FROM changes)',
   );
-  db.close();
 }
 
 /** Statements that reach the primary while every key is used once. */
@@ -145,12 +144,11 @@ describe('reading', () => {
     await maker.call('revoke_api_key', { keyId: id }, await bearer(maker, 'alice'));
     await using edge = await edgeOf(sqld, proxy, maker);
     proxy.refuse(TAKING);
-    const db = openDatabase(sqld.url);
+    using db = openDatabase(sqld.url);
     await db.execute('UPDATE api_keys SET active = 1');
     const response = await fetch(`${edge.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: key }) });
     expect(response.status).toBe(200);
     expect((await db.execute('SELECT active FROM api_keys')).rows[0]?.active).toBe(0);
-    db.close();
   });
 
   test('keys made on one server work on another at once, though its replica lags', async () => {
@@ -331,17 +329,15 @@ describe('the file', () => {
 
   test.each(['bun', 'deno'] as const)('holds all keys of many, which a thread has written, on %s', async (runtime) => {
     await using sqld = await startPrimary();
-    const primary = openDatabase(sqld.url);
+    using primary = openDatabase(sqld.url);
     await fillKeys(primary, 1001);
     const file = join(diskFolder(), 'replica.db');
     const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: file };
     await using server = await startServer({ env, runtime });
     await waitFor(async () => (await replicaState(server)) === 'in_use');
-    const here = openDatabase(`file:${file}`);
+    using here = openDatabase(`file:${file}`);
     const hashes = 'SELECT group_concat(key_hash) AS hashes FROM (SELECT key_hash FROM api_keys ORDER BY row)';
     expect((await here.execute(hashes)).rows).toEqual((await primary.execute(hashes)).rows.map((row) => ({ ...row })));
-    here.close();
-    primary.close();
     expect(await server.stop()).toBe(0);
   });
 
@@ -379,9 +375,8 @@ describe('the file', () => {
     await using app = await createTestApp({ store: withReplica(sqld, file) });
     await opened(app);
     truncateSync(file);
-    const primary = openDatabase(sqld.url);
+    using primary = openDatabase(sqld.url);
     await fillKeys(primary, 251); // a page, which a thread writes
-    primary.close();
     await openedAgain(app, 2);
     const reason = 'its file is damaged';
     expect(await app.log()).toContainEqual(expect.objectContaining({ event: 'replica not in use', reason }));
@@ -393,13 +388,10 @@ describe('the file', () => {
     await using app = await createTestApp({ store: withReplica(sqld, file) });
     await opened(app);
     for (const part of ['', '-wal', '-shm']) rmSync(file + part);
-    const other = openDatabase(`file:${file}`);
-    await other.execute('CREATE TABLE replica_of_999 (mark TEXT)');
-    other.close();
+    await executeAt(`file:${file}`, 'CREATE TABLE replica_of_999 (mark TEXT)');
     const bytes = readFileSync(file);
-    const primary = openDatabase(sqld.url);
+    using primary = openDatabase(sqld.url);
     await fillKeys(primary, 251); // a page, which a thread writes where there is one
-    primary.close();
     await changeOne(app); // polls
     await advanceUntil(app.clock, async () => (await replicaState(app)) === 'in_use', 100);
     await loseChange(sqld);
@@ -433,7 +425,7 @@ ON CONFLICT DO UPDATE SET limit_requests = ?2`,
   const file = newFile();
   await using app = await createTestApp({ store: withReplica(sqld, file) });
   await opened(app);
-  const replica = openDatabase(`file:${file}`);
+  using replica = openDatabase(`file:${file}`);
   const settings = async () =>
     (await replica.execute('SELECT owner, limit_requests AS n FROM owners ORDER BY owner')).rows.map(
       ({ owner, n }) => `${owner} ${n}`,
@@ -445,7 +437,6 @@ ON CONFLICT DO UPDATE SET limit_requests = ?2`,
   await db.execute("UPDATE owners SET limit_requests = NULL, limit_window_s = NULL WHERE owner = 'alice'");
   await advanceUntil(app.clock, async () => (await settings()).join() === 'bob 7', 100);
   db.close();
-  replica.close();
 });
 
 test('a replica that was closed follows no more', async () => {

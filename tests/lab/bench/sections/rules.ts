@@ -25,7 +25,7 @@ const SOURCES = 1000;
 
 /** Gives the database's first keys so many rules of the issuer. */
 async function addRules(url: string, issuer: Issuer, count: number): Promise<void> {
-  const client = openDatabase(url);
+  using client = openDatabase(url);
   await client.execute({ sql: 'INSERT INTO issuers (issuer, jwks) VALUES (?, ?)', args: [issuer.url, issuer.jwksUrl] });
   await client.execute({
     sql: `INSERT INTO rules (id, key_id, hash, issuer, subject, audiences, claims, created_at_ms)
@@ -33,7 +33,6 @@ async function addRules(url: string, issuer: Issuer, count: number): Promise<voi
       FROM json_each(?3) n JOIN api_keys k ON k.row = 1 + n.value / ${RULES_OF_KEY}`,
     args: [issuer.url, JSON.stringify([AUDIENCE]), JSON.stringify(Array.from({ length: count }, (_, at) => at))],
   });
-  client.close();
 }
 
 /** Tokens of the first rule. */
