@@ -76,7 +76,7 @@ export function createMetrics(clock: Clock) {
     verify(verifier: Verifier): Verifier['verify'] {
       function count(verified: Awaited<ReturnType<Verifier['verify']>>, wasKnown: boolean) {
         if (verified.ok) (wasKnown ? memory : fromStore).value += 1;
-        else refused.value += 1;
+        else (verified.error.code === 'auth_unavailable' ? unavailable : refused).value += 1;
         return verified;
       }
       function countOutage(error: unknown): never {

@@ -6,7 +6,7 @@ import { postJson } from '../../support/client.ts';
 import { databaseOf, executeAt, openDatabase } from '../../support/database-client.ts';
 import { createKey } from '../../support/issuer.ts';
 import { openSse } from '../../support/mcp.ts';
-import { bearer, COUNTED, eventsIn } from '../../support/test-app.ts';
+import { bearer, COUNTED, eventsIn, metricsOf } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { SUBJECT, startWorkload } from './workload.ts';
 
@@ -314,7 +314,7 @@ test('an issuer that is away is asked every 10 s at most', async () => {
 });
 
 test('while an issuer was never reached its tokens are 503 everywhere, by the name that each protocol has', async () => {
-  await using workload = await startWorkload({}, ['read', 'introspect']);
+  await using workload = await startWorkload({ env: COUNTED }, ['read', 'introspect']);
   const { app, issuer, key } = workload;
   issuer.overrides.set('/jwks', () => new Response('', { status: 500 }));
   const token = await workload.token();
@@ -329,6 +329,10 @@ test('while an issuer was never reached its tokens are 503 everywhere, by the na
   expect(await said('/introspect', { token }, key)).toEqual(unavailable);
   expect(await said('/introspect', { token: key }, token)).toEqual(unavailable);
   expect(await said('/changes', {}, token)).toEqual(unavailable);
+  const metrics = await metricsOf(app.url);
+  for (const [result, count] of Object.entries({ refused: 0, unavailable: 4 })) {
+    expect(metrics).toContain(`\nmcp_keys_verifications_total{result="${result}"} ${count}\n`);
+  }
 });
 
 test('a token that has run out is 401 on a session of its workload, which goes on with the next one', async () => {
