@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { FrameLocator, Page } from 'playwright-core';
 import stockLevels, { resources } from '../../recipes/tools/stock-levels.ts';
 import { BROWSER_TEST_MS, confirm, describeInBrowser, type TakenPage, takePage } from '../../support/browser.ts';
+import { childOf } from '../../support/children.ts';
 import { testClock } from '../../support/clock.ts';
 import { bearer, createTestApp, type TestApp } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -83,6 +84,23 @@ describeInBrowser('a widget in the official host', (browser) => {
     }
     await widget.getByText('No API keys yet').waitFor();
     expect(await listed()).toEqual([]);
+    expect(misdeeds).toEqual([]);
+  });
+
+  test('api-keys-list says whose children it lists, ends one, and offers nothing that a child can’t have', async () => {
+    const { id, key } = await app.createKey('erin', { name: 'parent', scopes: ['read', 'delegate'] });
+    const args = { childrenOf: id };
+    await open({ tool: 'list_api_keys', args }, 'erin');
+    await widget.getByRole('heading', { name: 'No keys for its programs' }).waitFor();
+    await taken?.[Symbol.asyncDispose]();
+    await childOf(app, key, { client_name: 'agent' });
+    await open({ tool: 'list_api_keys', args }, 'erin');
+    await widget.getByRole('heading', { name: 'Keys for its programs' }).waitFor();
+    expect(await widget.getByRole('button', { name: 'Rotate agent' }).count()).toBe(0);
+    await confirm(widget, 'Revoke', 'agent');
+    await widget.getByText('API key revoked successfully').waitFor();
+    const { body } = await app.call('list_api_keys', args, await bearer(app, 'erin'));
+    expect(body.keys).toEqual([]);
     expect(misdeeds).toEqual([]);
   });
 
