@@ -43,11 +43,12 @@ export async function addRule(request: RuleRequest, options: AddingOptions) {
   const { keySet, ...asked } = request;
   const nowMs = clock.nowMs();
   const [key, rules] = await Promise.all([store.keyOf(asked.keyId, nowMs), store.list(nowMs)]);
+  const resource = key?.resource ?? null;
   function added(id: string) {
     const missing = asked.scopes?.filter((scope) => !key?.scopes.includes(scope)) ?? [];
     if (missing.length > 0)
       warn(`the key lacks scopes that the rule names, so no token gets them: ${missing.join(' ')}`);
-    return ok({ id, owner: key?.owner ?? null, audiences: settings.audiencesOf(asked, key) });
+    return ok({ id, owner: key?.owner ?? null, audiences: settings.audiencesOf(asked, resource) });
   }
   const same = rules.find((rule) => isSame(rule, asked));
   if (same !== undefined) {
@@ -60,7 +61,7 @@ export async function addRule(request: RuleRequest, options: AddingOptions) {
   const refusal =
     keyRefusal(key, nowMs) ??
     nameFaultOf(asked) ??
-    settings.vainness(asked, key?.resource ?? null) ??
+    settings.vainness(asked, resource) ??
     (await issuerFault(request, rules, options));
   if (refusal !== null) return err(refusal);
   const rule = { ...asked, id: mintId(random), hash: hashKey(sha256, random(SECRET_BYTES).toHex()) };

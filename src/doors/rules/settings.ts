@@ -29,11 +29,9 @@ export function ruleSettings(config: UserJwtConfig, address: Pick<ServerAddress,
       : null;
   }
 
-  /** Returns the audiences of a rule, by the server that its key is good for. */
-  const audiencesOf = (
-    { audiences }: Pick<RuleTerms, 'audiences'>,
-    key: { readonly resource: string | null } | null,
-  ) => (audiences.length > 0 ? audiences : defaultAudiences(key?.resource ?? null));
+  /** Returns the audiences of a rule, by the server that its key is good for (null: any). */
+  const audiencesOf = ({ audiences }: RuleTerms, resource: string | null): readonly string[] =>
+    audiences.length > 0 ? audiences : defaultAudiences(resource);
 
   return { users, audiencesOf, vainness };
 }
