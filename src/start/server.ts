@@ -135,7 +135,7 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   };
   // Watches before reading, so that no change is missed.
   const follow = watch?.(folder, (name) => {
-    if (!isOfDatabase(name, config)) reload(); // or each reload would cause the next
+    if (!isOwn(name, config)) reload(); // or each reload would cause the next
   });
   let service = await (reloading === undefined ? make(inFolder) : reloading.makeFirst({ read, make, say, log }));
   lastCalled = () => service.lastCalled();
@@ -179,10 +179,14 @@ function isThere(folder: string): boolean {
 /** What the names of a database's files end in, behind that of its own. */
 const DATABASE_PARTS: readonly string[] = ['', '-wal', '-shm', '-journal', '-owner'];
 
-/** Returns whether a file of this name belongs to the database, which may be in the folder of the tools. */
-function isOfDatabase(name: string, { database }: Config): boolean {
+/** The development secret (users/dev-secret.ts), and what a shell is usually told to call the file with the log. */
+const OTHER_OWN = /^jwt-secret(?:\.|$)|\.log$|^nohup\.out$/;
+
+/** Returns whether the server itself writes a file of this name, which may be in the folder of the tools. */
+function isOwn(name: string, { database }: Config): boolean {
   const file = database.mode === 'embedded' ? database.path : database.replicaFile;
-  return file !== null && DATABASE_PARTS.some((part) => name === basename(file) + part);
+  const isOfDatabase = file !== null && DATABASE_PARTS.some((part) => name === basename(file) + part);
+  return isOfDatabase || OTHER_OWN.test(name);
 }
 
 /** Logs the configuration, and variables that are surely not as intended. */
