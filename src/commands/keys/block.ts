@@ -44,10 +44,14 @@ const keysOf = async (db: Database, owner: string): Promise<string> =>
   keysCounted(await createAdminStore(db).countActive({ owner }, Date.now()));
 
 async function listBlocked(db: Database, asJson: boolean, io: Io): Promise<void> {
-  const owners = await createOwnerStore(db).blockedOwners();
-  if (asJson) return io.writeJson(owners.map(({ owner, blockedAtMs }) => ({ owner, blockedAt: isoTime(blockedAtMs) })));
-  await io.writeTable([
-    ['OWNER', 'BLOCKED'],
-    ...owners.map(({ owner, blockedAtMs }) => [owner, localTime(blockedAtMs)]),
-  ]);
+  const { blockedAfter } = createOwnerStore(db);
+  let heads = [['OWNER', 'BLOCKED']];
+  for (let last: string | undefined = ''; last !== undefined; ) {
+    const page = await blockedAfter(last);
+    const cells = page.map(({ owner, blockedAtMs }) => [owner, localTime(blockedAtMs)]);
+    if (asJson) await io.writeJson(page.map(({ owner, blockedAtMs }) => ({ owner, blockedAt: isoTime(blockedAtMs) })));
+    else if (heads.length + cells.length > 0) await io.writeTable([...heads, ...cells]);
+    heads = [];
+    last = page.at(-1)?.owner;
+  }
 }

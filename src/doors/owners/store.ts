@@ -51,7 +51,7 @@ const BLOCK = `INSERT INTO blocked_owners (owner, changed_by) VALUES (?1, ?2) ON
 const UNBLOCK = `UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 AND blocked_at_ms = ?3
 RETURNING owner`;
 
-const BLOCKED_OWNERS: Statement = { sql: 'SELECT owner, blocked_at_ms FROM blocked_owners ORDER BY owner' };
+const BLOCKED_AFTER = 'SELECT owner, blocked_at_ms FROM blocked_owners WHERE owner > ?1 ORDER BY owner LIMIT 1000';
 
 /** Keys that one statement deletes: it holds up other writers for milliseconds. */
 export const DELETED_AT_ONCE = 100;
@@ -149,8 +149,9 @@ WHERE (${names.map((name) => `owners.${name}`)}) IS NOT (${names.map((name) => `
       return block !== undefined && changed(UNBLOCK, [owner, JSON.stringify(origin), Number(block.blocked_at_ms)]);
     },
 
-    async blockedOwners() {
-      const rows = await db.read(BLOCKED_OWNERS);
+    /** Returns the next blocked owners after a name; none: there are no more. */
+    async blockedAfter(owner: string) {
+      const rows = await db.read({ sql: BLOCKED_AFTER, args: [owner] });
       return rows.map((row) => ({ owner: String(row.owner), blockedAtMs: Number(row.blocked_at_ms) }));
     },
 
