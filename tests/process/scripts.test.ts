@@ -39,20 +39,9 @@ test.each([
     const folder = folderOf(Object.fromEntries(PROBES.map((file) => [file, says(file)])));
     for (const file of ['.env', '.env.test', '.env.local']) fill(folder, { [file]: 'PORT=80a\nFROM_FILE=1\n' });
     const testing = scripts[name]?.split(' && ').at(-1);
-    const child = Bun.spawn(['sh', '-c', testing ?? ''], {
-      cwd: folder,
-      env: {
-        PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
-        HOME: folder,
-        PORT: '80a',
-        FROM_CALLER: '1',
-        HTTP_PROXY: 'http://192.0.2.1',
-        NODE_ENV: 'production',
-      },
-      stdout: 'pipe',
-      stderr: 'pipe',
-    });
-    const [code, stdout] = await Promise.all([child.exited, new Response(child.stdout).text()]);
+    const PATH = `${dirname(process.execPath)}:${process.env.PATH}`;
+    const env = { PATH, PORT: '80a', FROM_CALLER: '1', HTTP_PROXY: 'http://192.0.2.1', NODE_ENV: 'production' };
+    const { code, stdout } = await runCommand(['sh', '-c', testing ?? ''], { cwd: folder, env });
     expect(code).toBe(0);
     const seen: [string, Record<string, string>][] = stdout
       .split('\n')

@@ -326,7 +326,7 @@ test('a backup has no children, a restore ends all; upkeep removes them a day af
   expect([(await rows(file)).length, (await rows(join(first.folder, 'keys.db'))).length]).toEqual([0, 1]);
   await first.close();
   await first.keys('restore', file, '--yes');
-  const app = await createTestApp({ store: 'embedded', folder: first.folder });
+  await using app = await createTestApp({ store: 'embedded', folder: first.folder });
   expect([(await app.useKey(child.key)).status, (await app.useKey(parent.key)).status]).toEqual([401, 200]);
   await childOf(app, parent.key, { expires_in: '60' });
   const ended = await childOf(app, parent.key);
@@ -339,5 +339,4 @@ test('a backup has no children, a restore ends all; upkeep removes them a day af
   await removeOld(opened.db, at(DAY_MS + 61_000));
   expect(await storedChildren(databaseOf(app))).toEqual([]);
   expect((await announced(databaseOf(app))).filter((hash) => !before.includes(hash))).toEqual([]);
-  await app.close();
 });

@@ -45,10 +45,9 @@ const changeOne = async (app: TestApp) =>
 /** The file of an app that has seen a change and was closed in order, and the clock that it had. */
 async function closedReplica(sqld: Sqld) {
   const file = newFile();
-  const app = await createTestApp({ store: withReplica(sqld, file) });
+  await using app = await createTestApp({ store: withReplica(sqld, file) });
   await changeOne(app);
   await advanceUntil(app.clock, async () => (await replicaState(app)) === 'in_use', 100);
-  await app.close();
   return { file, clock: app.clock };
 }
 
