@@ -19,6 +19,13 @@ const ENV = { OAUTH_REDIRECTS: 'loopback https://client.example/back', OAUTH_RES
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 
+/** A client, a key of alice, and a code of the client for it. */
+async function ready(app: TestApp) {
+  const client = await register(app);
+  const made = await app.createKey('alice');
+  return { client, ...made, code: await codeFor(client, made.key) };
+}
+
 test('the token is the key, with its own scopes, and an end only if it has one', async () => {
   await using app = await createTestApp({ env: ENV });
   const client = await register(app);
@@ -61,9 +68,8 @@ test('a pasted key is handed out by a process that has not seen it', async () =>
   await using app = await createTestApp({ env: ENV });
   const beside = { ...ENV, DATABASE_URL: databaseOf(app) };
   await using other = await createTestApp({ env: beside, clock: app.clock });
-  const client = await register(app);
-  const { key } = await app.createKey('alice');
-  expect((await client.redeem(await codeFor(client, key), {}, {}, other)).body.access_token).toBe(key);
+  const { client, key, code } = await ready(app);
+  expect((await client.redeem(code, {}, {}, other)).body.access_token).toBe(key);
 });
 
 test('the log says in which trace, and for which server, a client’s key was made', async () => {
@@ -121,9 +127,7 @@ test('a code is good for a minute', async () => {
 
 test('of many who redeem a code at once one gets the key, which lives on; a thousand replays cost its owner nothing', async () => {
   await using app = await createTestApp({ env: ENV, store: 'embedded' });
-  const client = await register(app);
-  const { id, key } = await app.createKey('alice');
-  const code = await codeFor(client, key);
+  const { client, id, key, code } = await ready(app);
   for (let times = 0; times < 11; times += 1) {
     const redeemed = await Promise.all(Array.from({ length: 100 }, () => client.redeem(code)));
     expect(redeemed.filter(({ status }) => status === 200)).toHaveLength(times === 0 ? 1 : 0);
@@ -139,9 +143,7 @@ test('of many who redeem a code at once one gets the key, which lives on; a thou
 
 test('a key that was deleted meanwhile is not handed out', async () => {
   await using app = await createTestApp({ env: ENV });
-  const client = await register(app);
-  const { id, key } = await app.createKey('alice');
-  const code = await codeFor(client, key);
+  const { client, id, code } = await ready(app);
   await app.call('delete_api_key', { keyId: id }, await bearer(app, 'alice'));
   expect(await client.redeem(code)).toEqual({ status: 400, body: refusal('invalid_grant') });
 });
@@ -161,9 +163,7 @@ test('a key that is handed out all the time has to wait, so that the trail grows
 
 test('while the database is away nobody gets a key, and each is told so in its own way', async () => {
   await using app = await createTestApp({ env: ENV, store: 'embedded' });
-  const client = await register(app);
-  const { key } = await app.createKey('alice');
-  const code = await codeFor(client, key);
+  const { client, key, code } = await ready(app);
   const form = new URLSearchParams([...client.page().searchParams, ['key', key]]);
   await app.loseStore();
   app.clock.advance(1000);
@@ -292,9 +292,7 @@ describe('what the database keeps of a code', () => {
 
   test('its hash, and what opens with it alone; once it was redeemed nothing', async () => {
     await using app = await createTestApp({ env: ENV, store: 'embedded' });
-    const client = await register(app);
-    const { key } = await app.createKey('alice');
-    const code = await codeFor(client, key);
+    const { client, key, code } = await ready(app);
     expect(code).toMatch(/^[\w-]{43}$/);
     const [row] = await codesIn(app);
     expect(row?.hash).toBe(Bun.SHA256.hash(code, 'hex'));
@@ -321,8 +319,7 @@ describe('what the database keeps of a code', () => {
 
   test('a backup has none', async () => {
     await using app = await createTestApp({ env: ENV, store: 'embedded' });
-    const { key } = await app.createKey('alice');
-    const code = await codeFor(await register(app), key);
+    const { key, code } = await ready(app);
     const folder = temporaryFolder();
     const file = join(folder, 'backup.db');
     await app.keys('backup', file);
@@ -334,9 +331,7 @@ describe('what the database keeps of a code', () => {
 
   test('a copy that was made while codes were open, and came back, hands out no key a second time', async () => {
     await using app = await createTestApp({ env: ENV, store: 'embedded' });
-    const client = await register(app);
-    const { key } = await app.createKey('alice');
-    const code = await codeFor(client, key);
+    const { client, code } = await ready(app);
     const copied = await codesIn(app);
     expect(JSON.stringify(copied)).not.toContain(code);
     // Whoever has the copy has the hash: it is no code.
@@ -348,9 +343,7 @@ describe('what the database keeps of a code', () => {
 
 test('a thousand guessed codes open nothing, use up the guesser’s budget, and cost nobody else a place', async () => {
   await using app = await createTestApp({ env: { ...ENV, TRUST_PROXY: '1' }, store: 'embedded' });
-  const client = await register(app);
-  const { key } = await app.createKey('alice');
-  const code = await codeFor(client, key);
+  const { client, code } = await ready(app);
   const guess = async () => {
     const code = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('base64url');
     return client.redeem(code, {}, { 'x-forwarded-for': '192.0.2.1' });
@@ -364,9 +357,7 @@ test('a thousand guessed codes open nothing, use up the guesser’s budget, and 
 
 test('a clock that is set back makes no code good a second time, and prolongs none', async () => {
   await using app = await createTestApp({ env: ENV });
-  const client = await register(app);
-  const { key } = await app.createKey('alice');
-  const code = await codeFor(client, key);
+  const { client, key, code } = await ready(app);
   expect((await client.redeem(code)).status).toBe(200);
   const unused = await codeFor(client, key);
   app.clock.setNow(app.clock.nowMs() - HOUR_MS);
