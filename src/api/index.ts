@@ -103,7 +103,8 @@ function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
   }
   const mcp = mcpRoute({
     mcp: mcpOver('http'),
-    toolOf: ({ method, params }) => (method === 'tools/call' ? offered.tools.get(String(params.name)) : undefined),
+    toolOf: ({ method, params: { name } }) =>
+      method === 'tools/call' && typeof name === 'string' ? offered.tools.get(name) : undefined,
     recheck,
     streams,
     identify,

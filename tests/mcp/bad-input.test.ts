@@ -96,6 +96,8 @@ describe('messages', () => {
     ['no params', undefined],
     ['no name', {}],
     ['a name that is no string', { name: 5 }],
+    ['a name in a list', { name: ['get_data'] }],
+    ['a name that no text can be made of', { name: { toString: 0, valueOf: 0 } }],
     ['an unknown name', { name: 'nope' }],
     ['the name of an object property', { name: 'constructor' }],
     ['the name __proto__', { name: '__proto__' }],
