@@ -80,11 +80,12 @@ export function createMethods(
   /** What is being read: a batch may ask for the same resource a hundred times. */
   const readings = singleFlights<string>((uri, fields) => void contents.set(uri, fields));
 
-  /** Begins to read. Who asks within a minute waits for it, too; who asks later reads again, as it may never end. */
+  /** Begins to read. Who asks meanwhile waits for it, too, for a minute at most: it may never end. */
   const begin = (resource: Resource): Promise<string> =>
     readings.run(resource.uri, () => {
-      const cancel = clock.after(TOOL_TIMEOUT_MS, () => readings.forget(resource.uri));
-      return contentsOf(resource).finally(cancel);
+      const { promise: outOfTime, reject } = Promise.withResolvers<never>();
+      const cancel = clock.after(TOOL_TIMEOUT_MS, () => reject(new Error(`${resource.uri}: it is read for too long`)));
+      return Promise.race([contentsOf(resource), outOfTime]).finally(cancel);
     });
 
   /** Reads a resource once. A bug in it fails only the requests that wait for it, and the next one reads again. */
