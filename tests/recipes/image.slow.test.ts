@@ -22,17 +22,6 @@ const PROXIED = { 'x-forwarded-proto': 'https', 'x-forwarded-for': '192.0.2.1' }
 // the root folder of a process that has the stage's user, environment and command. Mounts, as an engine makes them: the
 // root is read-only, the volume is not. What the base image brings (the libraries of the C runtime) is this machine's.
 
-interface Image {
-  /** The root folder. */
-  readonly root: string;
-  readonly env: Readonly<Record<string, string>>;
-  readonly volume: string;
-  readonly entrypoint: readonly string[];
-  readonly healthcheck: readonly string[];
-  /** What runs a command in the image, as its user. To be run with an environment of its own. */
-  command(words: readonly string[], env?: Readonly<Record<string, string>>): string[];
-}
-
 interface Line {
   readonly instruction: string;
   readonly rest: string;
@@ -49,7 +38,7 @@ function stagesOf(file: string): Line[][] {
   return stages;
 }
 
-async function buildImage(file: string): Promise<Image> {
+async function buildImage(file: string) {
   const [build = [], final = []] = stagesOf(file);
   const all = (name: string) => final.flatMap(({ instruction, rest }) => (instruction === name ? [rest] : []));
   const only = (name: string) => all(name)[0] ?? '';
@@ -74,8 +63,8 @@ async function buildImage(file: string): Promise<Image> {
     const [, uid, gid] = /--chown=(\d+):(\d+)/.exec(copied) ?? [];
     if (uid !== undefined) chownSync(join(root, to), Number(uid), Number(gid));
   }
-  const entrypoint = JSON.parse(only('ENTRYPOINT'));
-  await copyLibraries(join(root, entrypoint[0]), built, root);
+  const entrypoint: string[] = JSON.parse(only('ENTRYPOINT'));
+  await copyLibraries(join(root, entrypoint[0] ?? ''), built, root);
   for (const folder of ['proc', 'dev', 'tmp']) mkdirSync(join(root, folder));
 
   const volume = only('VOLUME');
@@ -89,8 +78,9 @@ async function buildImage(file: string): Promise<Image> {
     env,
     volume,
     entrypoint,
-    healthcheck: JSON.parse(only('HEALTHCHECK').replace(/^.*CMD /, '')),
-    command(words, more = {}) {
+    healthcheck: JSON.parse(only('HEALTHCHECK').replace(/^.*CMD /, '')) as string[],
+    /** What runs a command in the image, as its user. To be run with an environment of its own. */
+    command(words: readonly string[], more: Readonly<Record<string, string>> = {}) {
       const writable = join(root, volume);
       const mounts = [
         `mount --bind ${root} ${root}`,
@@ -123,7 +113,7 @@ const isPossible = canMount();
 if (!isPossible) console.warn('skipped: the image in a root folder of its own, which needs root and mounts');
 
 describe.skipIf(!isPossible)('the image', () => {
-  let image: Image;
+  let image: Awaited<ReturnType<typeof buildImage>>;
   beforeAll(async () => {
     image = await buildImage(join(RECIPES, 'Dockerfile'));
     fill(image.root, { 'tools/list-orders.ts': readDocument('README.md').codeBlock('A tool of your own', 'ts') });

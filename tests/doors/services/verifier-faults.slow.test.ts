@@ -5,7 +5,6 @@ import { expect, setDefaultTimeout, test } from 'bun:test';
 import { noLibrary } from '../../support/c-library.ts';
 import { ENDINGS, lastYesAfter, type Servers, startServers } from '../../support/checked-service.ts';
 import { type HeldClocks, heldClocks } from '../../support/held-clock.ts';
-import type { ServerProcess } from '../../support/server-process.ts';
 import { PROGRAMS, startVerifier, type VerifierProcess } from '../../support/verifier-process.ts';
 
 setDefaultTimeout(180_000);
@@ -20,21 +19,13 @@ interface Client {
   letsIn(): Promise<boolean>;
 }
 
-interface Started extends AsyncDisposable {
-  /** The only server that the clients know; the key ends at the other. */
-  readonly known: ServerProcess;
-  /** One on each program. */
-  readonly clients: readonly Client[];
-  revoke(): Promise<unknown>;
-}
-
 interface Clocks {
   readonly ofServers?: HeldClocks;
   readonly ofClients?: () => HeldClocks;
 }
 
-/** Two servers, and clients that have a good key in memory. */
-async function start({ ofServers, ofClients }: Clocks = {}): Promise<Started> {
+/** Two servers, and a client on each program, which knows one of them and has in memory a good key that ends at the other. */
+async function start({ ofServers, ofClients }: Clocks = {}) {
   const at: Servers = await startServers('embedded', ['bun', 'bun'], { RATE_LIMIT_REQUESTS: '0', ...ofServers?.env });
   const [, known] = at.servers;
   if (known === undefined) throw new Error('expected two servers');
