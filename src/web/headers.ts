@@ -118,8 +118,8 @@ const ALLOWED_HEADERS = [
 ].join(', ');
 const EXPOSED_HEADERS = 'WWW-Authenticate, Retry-After, RateLimit, RateLimit-Policy';
 const PREFLIGHT_MAX_AGE_S = '600';
-/** Finds header names of bounded length. A longer one could be a misplaced key, which must not be echoed. */
-const MCP_PARAM = /\bmcp-param-[\w-]{1,48}(?![\w-])/gi;
+/** Finds header names (RFC 9110 §5.6.2) of bounded length. A longer one could be a misplaced key, which must not be echoed. */
+const MCP_PARAM = /\bmcp-param-[\w!#$%&'*+.^`|~-]{1,48}(?![\w!#$%&'*+.^`|~-])/gi;
 
 /** Lets pages of `origin` read a response, or any page if it is `open`. */
 export function allowOrigin(headers: Headers, origin: string, open: boolean): void {

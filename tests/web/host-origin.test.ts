@@ -175,9 +175,9 @@ describe('CORS preflight', () => {
 
   test('Mcp-Param headers are allowed when asked for, others are not', async () => {
     const { headers } = await ask(app, 'http://localhost', {
-      'access-control-request-headers': 'mcp-param-region, x-other',
+      'access-control-request-headers': 'mcp-param-region,mcp-param-tenant.id, x-other',
     });
-    expect(headers.get('access-control-allow-headers')).toContain('mcp-param-region');
+    expect(headers.get('access-control-allow-headers')).toEndWith(', mcp-param-region, mcp-param-tenant.id');
     expect(headers.get('access-control-allow-headers')).not.toContain('x-other');
   });
 
