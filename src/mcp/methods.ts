@@ -31,7 +31,7 @@ export interface Failed {
   /** The status of the HTTP response; 200 by default. */
   readonly status?: 400 | 404;
   /** The tool or prompt that the request names, if it is there. */
-  readonly operation?: Operation;
+  readonly operation?: Operation | undefined;
 }
 
 export interface PlannedCall {
@@ -203,8 +203,8 @@ function callOfNamed(
 ): Outcome {
   if (typeof name !== 'string') return failedOutcome('name must be a string');
   const operation = operations.get(name);
-  if (operation === undefined) return failedOutcome(unknown);
   if (!isObject(given)) return { ...failedOutcome('arguments must be an object'), operation };
+  if (operation === undefined) return failedOutcome(unknown);
   const call = { operation, given };
   if (era === 'legacy' || operation.kind !== 'tool') return call;
   const header = mismatchedParam(operation.headerParams(), given, sender.context.headers);

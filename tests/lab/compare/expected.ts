@@ -50,5 +50,13 @@ export const EXPECTED: readonly Expected[] = [
   },
   { change: '/changes answers at once: wait_ms is a field like any other', looks: /\/changes, 400 → 200: status/ },
   { change: 'a use that no answer asked for is left out', looks: /\/introspect, 400 → 200: status/ },
+  {
+    change: 'a limited tool states its limit on /mcp where no guard ran, too',
+    looks: /POST \/mcp tools\/call.*: header ratelimit(?:-policy)?\n\(none\)\n/,
+  },
+  {
+    change: 'a program that is known, with a wrong request, is not called unknown',
+    looks: /\/authorize, 400: body\..*\n.*does not know the program.*\n.*invalid_request/,
+  },
   { change: 'what is wrong with a body is said before who may send it', looks: /\/authorize, 401 → 400: status/ },
 ];
