@@ -1,6 +1,7 @@
 // `mcp-key-server health`: exits with 0 if the configured server responds. For the health check of an image without shell
 // or curl. It checks only liveness: a restart does not help while the database is down.
 
+import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { parseConfig } from '../config/config.ts';
 import { listeningOrigin } from '../ground/server-address.ts';
@@ -36,14 +37,13 @@ export async function getDirectly(url: string, timeoutMs: number, headers = {}):
   const { get } = url.startsWith('https:') ? await import('node:https') : await import('node:http');
   const signal = AbortSignal.timeout(timeoutMs);
   const options = { headers, signal, agent: false, rejectUnauthorized: false };
-  return new Promise((resolve, reject) => {
-    get(url, options, (message) => {
-      const { statusCode: status = 0, headers: sent } = message;
-      const body: unknown = Readable.toWeb(message); // Node.js and the web have two types of it
-      const headers = Object.entries(sent).map(([name, value]): [string, string] => [name, String(value)]);
-      resolve(new Response(body as ReadableStream, { status, headers }));
-    }).on('error', (error) => reject(signal.aborted ? signal.reason : error));
+  const message = await new Promise<IncomingMessage>((resolve, reject) => {
+    get(url, options, resolve).on('error', (error) => reject(signal.aborted ? signal.reason : error));
   });
+  const { statusCode: status = 0, headers: sent } = message;
+  const body: unknown = Readable.toWeb(message); // Node.js and the web have two types of it
+  const pairs = Object.entries(sent).map(([name, value]): [string, string] => [name, String(value)]);
+  return new Response(body as ReadableStream, { status, headers: pairs });
 }
 
 export const main = mainOf(health, 'health');

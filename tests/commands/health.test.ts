@@ -41,3 +41,10 @@ test('the server is asked directly, whatever proxy the environment names', async
   const { code, stdout } = await command('keys', 'doctor');
   expect({ code, found: stdout.includes(`ok at ${server.url},`) }).toEqual({ code: 0, found: true });
 });
+
+test('another program at the port, which responds with no status of HTTP, is one line', async () => {
+  const odd = 'HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n';
+  using other = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: (socket) => void socket.end(odd) } });
+  const { code, stderr } = await inProcess(main, { JWT_SECRET: TEST_SECRET, PORT: String(other.port) }, []);
+  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^health: http:[^\n]+ status [^\n]+\n$/) });
+});
