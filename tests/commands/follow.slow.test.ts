@@ -5,10 +5,29 @@ import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { jsonLines, keysCommand, startKeys } from '../support/keys-command.ts';
 import { startStore } from '../support/store-mode.ts';
+import { startPrimary } from '../support/template.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /** A server's first upkeep is 2 s after it has opened the database. */
 const UPKEEP_AFTER_MS = 2000;
+
+/** Starts the command. `printed`: what it has written so far. */
+function follow(env: Readonly<Record<string, string>>) {
+  const stdio = ['ignore', 'pipe', 'pipe'];
+  const command = startKeys(env, ['events', '--follow'], temporaryFolder(), { stdio });
+  let printed = '';
+  async function read(stream: ReadableStream<Uint8Array>): Promise<void> {
+    for await (const chunk of stream) printed += new TextDecoder().decode(chunk);
+  }
+  const reading = [command.stdout, command.stderr].map((stream) => read(stream as ReadableStream<Uint8Array>));
+  return {
+    printed: () => printed,
+    async [Symbol.asyncDispose]() {
+      command.kill();
+      await Promise.all(reading);
+    },
+  };
+}
 
 test('it removes nothing that a server keeps for longer than its own environment says', async () => {
   await using store = await startStore('embedded');
@@ -18,18 +37,21 @@ test('it removes nothing that a server keeps for longer than its own environment
     await database.execute(
       `INSERT INTO key_events (at_ms, owner, kind, how) VALUES (unixepoch() * 1000 - ${daysAgo * 86_400_000}, 'o', 'blocked', 'sql')`,
     );
-  await using command = startKeys(env, ['events', '--follow'], temporaryFolder(), {
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
-  let printed = '';
-  const reading = (async () => {
-    for await (const chunk of command.stdout as ReadableStream<Uint8Array>) printed += new TextDecoder().decode(chunk);
-  })();
-  await waitFor(() => printed.includes('blocked'));
+  await using following = follow(env);
+  await waitFor(() => following.printed().includes('blocked'));
   const openedAtMs = performance.now();
   await waitFor(() => performance.now() - openedAtMs > UPKEEP_AFTER_MS + 500);
   database.close();
   expect(jsonLines(await keysCommand(env, ['events', '--json']))).toHaveLength(2);
-  command.kill();
-  await reading;
+});
+
+test('it goes on when the database was away', async () => {
+  await using sqld = await startPrimary();
+  await using following = follow(sqld.env);
+  await waitFor(() => following.printed().includes('SEQ'));
+  await sqld.kill();
+  await waitFor(() => following.printed().includes('events follow when the database is back: ECONNREFUSED'));
+  await sqld.start();
+  expect((await keysCommand(sqld.env, ['block', 'mallory'])).code).toBe(0);
+  await waitFor(() => following.printed().includes('mallory'));
 });

@@ -1,5 +1,6 @@
 // `keys events`: prints the events of keys, oldest first.
 
+import { outageIn } from '../../ground/result.ts';
 import { sleep } from '../../ground/runtime.ts';
 import { createTrail, type EventQuery, type KeyEvent, type Trail } from '../../store/trail.ts';
 import { command } from '../command.ts';
@@ -41,7 +42,7 @@ export const verb = command({
         heads = [];
       }
 
-      let reached = await trail.newestSeq();
+      const reached = await trail.newestSeq();
       const progress = io.progressOf(reached - (after ?? 0), 'events read');
       const [first, readTo] =
         after === undefined
@@ -49,14 +50,20 @@ export const verb = command({
           : await oldestOf(trail, which, after, reached, progress);
       await write(first);
       if (!follow) return;
-      for (let afterSeq = readTo; ; await sleep(FOLLOW_EVERY_MS)) {
+      let afterSeq = readTo;
+      async function writeNewer(): Promise<void> {
         // Only up to a number read before, so that only new events are scanned for an owner's.
-        reached = await trail.newestSeq();
-        while (afterSeq < reached) {
-          const [page, readTo] = await oldestOf(trail, which, afterSeq, reached, () => {});
+        const newest = await trail.newestSeq();
+        while (afterSeq < newest) {
+          const [page, readTo] = await oldestOf(trail, which, afterSeq, newest, () => {});
           if (page.length > 0) await write(page);
           afterSeq = readTo;
         }
+      }
+      for (let isAway = false; ; await sleep(FOLLOW_EVERY_MS)) {
+        const outage = await writeNewer().then(() => null, outageIn);
+        if (outage !== null && !isAway) io.say(`events follow when the database is back: ${outage.reason}`);
+        isAway = outage !== null;
       }
     });
   },
