@@ -81,7 +81,7 @@ const minifiedStyle = (style: string): string =>
   style
     .replace(/\/\*.*?\*\//gs, '')
     .replace(/\s+/g, ' ')
-    .replace(/ ?([{};,]) ?/g, '$1')
+    .replace(/ ?([{};,>]) ?/g, '$1')
     .replace(/(?<=[{;][\w-]+): /g, ':')
     .replaceAll(';}', '}');
 
@@ -124,7 +124,7 @@ export function minifiedScript(script: string): string {
   for (let token = next(); token !== ''; token = next()) {
     if (/^(?:\s|\/[/*])/.test(token)) gap += token;
     else {
-      if (token === '}' && last.endsWith(';')) taken.push(taken.pop()?.slice(0, -1) ?? '');
+      if (isNeedless(last, token)) taken.push(taken.pop()?.slice(0, -1) ?? '');
       const text = kept(gap, last.at(-1) ?? '', token.at(0) ?? '') + token;
       taken.push(text);
       last = (last + text).slice(-LAST_CHARS);
@@ -135,9 +135,13 @@ export function minifiedScript(script: string): string {
   return taken.join('');
 }
 
+/** Returns whether what is taken ends with a semicolon or comma that means nothing before a token. Lists have no holes. */
+const isNeedless = (last: string, token: string): boolean =>
+  (last.endsWith(';') && token === '}') || (last.endsWith(',') && /^[)\]}]/.test(token));
+
 /** Returns what must stay of the white space and comments between two characters. */
 function kept(gap: string, before: string, after: string): string {
   if (gap === '') return '';
-  if (gap.includes('\n') && !/[{([,;=>&|?:]/.test(before) && !/[)\]},;.?:=&|]/.test(after)) return '\n';
+  if (gap.includes('\n') && !/[{}([,;=>&|?:]/.test(before) && !/[)\]},;.?:=&|]/.test(after)) return '\n';
   return (/[\w$]/.test(before) && /[\w$]/.test(after)) || (before === after && /[+-]/.test(after)) ? ' ' : '';
 }
