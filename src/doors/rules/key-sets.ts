@@ -56,9 +56,9 @@ export function createKeySets({ clock, log }: { readonly clock: Clock; readonly 
       return keys;
     },
     /** Forgets the key sets that no rule names any more. */
-    keepOnly(rules: readonly StoredRule[]): void {
-      const ofIssuers = new Map(rules.map((rule) => [rule.issuer, rule])); // all rules of an issuer have the same
-      const named = new Set([...ofIssuers.values()].map(nameOf));
+    keepOnly(byIssuer: ReadonlyMap<string, readonly StoredRule[]>): void {
+      const ofEach = [...byIssuer.values()].flatMap((rules) => rules.slice(0, 1)); // all rules of an issuer have the same
+      const named = new Set(ofEach.map(nameOf));
       for (const name of bySource.keys()) if (!named.has(name)) bySource.delete(name);
     },
   };

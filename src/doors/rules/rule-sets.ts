@@ -25,12 +25,12 @@ export function createRuleSets(
   store: RuleStore,
   feed: Feed,
   clock: Clock,
-  onRead: (rules: readonly StoredRule[]) => void,
+  onRead: (byIssuer: RuleSet['byIssuer']) => void,
 ) {
   let rules: RuleSet | null = null;
   const reads = singleFlights<RuleSet>((_, set) => {
     rules = set;
-    onRead([...set.byIssuer.values()].flat());
+    onRead(set.byIssuer);
   });
 
   function forget(): void {
