@@ -52,8 +52,9 @@ export const rules: Section = async (plan) => {
   await using issuer = await createIssuer();
   const [without, withRules] = [await buildDatabase(1000), await buildDatabase(1000)];
   await addRules(`file:${withRules.path}`, issuer, RULES);
-  await using none = await startOurs(without.path);
-  await using thousand = await startOurs(withRules.path, { TRUST_PROXY: '1' });
+  const behindProxy = { TRUST_PROXY: '1' }; // the flood comes from many addresses
+  await using none = await startOurs(without.path, behindProxy);
+  await using thousand = await startOurs(withRules.path, behindProxy);
   const [token = '', ...fresh] = await tokensOf(issuer, 1 + 2 * NEW_TOKENS);
   const [key = ''] = withRules.keys;
   const targets = [];
