@@ -3,6 +3,7 @@
 
 import type { Call } from '../calls/call.ts';
 import { type Identify, Sender } from '../calls/identify.ts';
+import type { Operation } from '../calls/operation.ts';
 import type { Recheck } from '../calls/proof.ts';
 import type { Tool } from '../calls/tool.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
@@ -54,7 +55,7 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
   const { mcp, toolOf, recheck, streams, identify, signIn, eager, log } = options;
   const replies = createHttpReplies(streams);
   const batch = createBatch(mcp, recheck, replies);
-  const single = createSingle({ mcp, toolOf, streams, replies, signIn });
+  const single = createSingle({ mcp, streams, replies, signIn });
 
   /** Refuses senders who must first get another credential, whatever they posted. Synchronous in the usual case. */
   function refusalOf(sender: Sender, value: unknown, classified: Classified): Awaitable<Response | null> {
@@ -100,23 +101,22 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
   }
 }
 
-interface SingleOptions extends Pick<McpRouteOptions, 'mcp' | 'toolOf' | 'streams' | 'signIn'> {
+interface SingleOptions extends Pick<McpRouteOptions, 'mcp' | 'streams' | 'signIn'> {
   readonly replies: HttpReplies;
 }
 
 /** Creates the handler of a single request, which responds with a stream if the client wants progress. */
-function createSingle({ mcp, toolOf, streams, replies, signIn }: SingleOptions) {
+function createSingle({ mcp, streams, replies, signIn }: SingleOptions) {
   function single(sender: Sender, { request, era, capabilities }: IncomingRequest): Awaitable<Response> {
     const { context } = sender;
     const canceller = era === 'modern' ? context.request : undefined;
     const peer: Peer = { sender, era, capabilities, signIn, canceller };
     if (isStreamed(request, context)) return streamed(request, peer);
     return chain(mcp(request, peer), (reply) => {
-      if (reply.call !== undefined) return replies.respond(reply, request, peer);
-      const tool = toolOf(request);
-      if (!checksKey(tool)) return replies.respond(reply, request, peer);
+      const { call, operation } = reply;
+      if (call !== undefined || !checksKey(operation)) return replies.respond(reply, request, peer);
       // The parameters were refused before a guard looked at the key.
-      const refusal = refusalOfSender(sender, signIn, tool?.initialLimits);
+      const refusal = refusalOfSender(sender, signIn, operation?.initialLimits);
       return chain(refusal, (refused) => refused ?? replies.respond(reply, request, peer));
     });
   }
@@ -156,8 +156,8 @@ function createSingle({ mcp, toolOf, streams, replies, signIn }: SingleOptions) 
   return single;
 }
 
-/** Returns whether the tool's guard verifies the key. */
-const checksKey = (tool: Tool | undefined): boolean => tool?.credential === 'api_key';
+/** Returns whether the operation's guard verifies the key. */
+const checksKey = (operation: Operation | undefined): boolean => operation?.credential === 'api_key';
 
 const missing = ({ handsOutKeys }: SignIn): Problem => ({ code: handsOutKeys ? 'missing_api_key' : 'missing_token' });
 
