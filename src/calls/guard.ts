@@ -4,6 +4,7 @@
 import type { Problem } from '../ground/problem.ts';
 import { type RateLimitStates, withLimits } from '../ground/rate-limit.ts';
 import { type Awaitable, isPromise, ok, type Result } from '../ground/result.ts';
+import type { Call } from './call.ts';
 import { assertSequence } from './untyped.ts';
 
 export type Credential = 'user_jwt' | 'api_key';
@@ -35,9 +36,42 @@ export interface Guard<In, Add extends object = object> {
 /** The result of a guard that allows the call and adds nothing. */
 export const PASS: { readonly ok: true; readonly value: object } = { ok: true, value: {} };
 
-/** Adds a guard's result to the call's context. A sequence returns the context itself, which has everything already. */
+/** What every call has, and whether a guard may set it. */
+const SET_BY_GUARDS: Readonly<Record<keyof Call, boolean>> = {
+  caller: false,
+  proof: false,
+  response: false,
+  tool: false,
+  progress: false,
+  clientCapabilities: false,
+  asking: false,
+  audience: false,
+  cost: false,
+  reportsProgress: false,
+  isAborted: false,
+  abort: false,
+  begin: false,
+  end: false,
+  requestId: false,
+  trace: false,
+  clientAddress: false,
+  forWidget: true,
+  limits: true,
+  ask: false,
+  signal: false,
+};
+
+/**
+ * Adds a guard's result to the call's context. A sequence returns the context itself, which has everything already. Throws
+ * an Error for what would replace a part of the call: tool files may add anything.
+ */
 export function addTo<Context extends object, Add extends object>(context: Context, added: Add): Context & Add {
   if ((added as object) === context || added === PASS.value) return context as Context & Add;
+  const replaces = ([name, value]: [string, unknown]) =>
+    SET_BY_GUARDS[name as keyof Call] === false && value !== context[name as keyof Context];
+  const [taken] = Object.entries(added).find(replaces) ?? [];
+  if (taken !== undefined)
+    throw new Error(`guard: expected it to add another name than ${taken}, which every call has`);
   return Object.assign(context, added);
 }
 

@@ -143,6 +143,62 @@ test('a tool behind three or four guards runs with what they added, and states t
   expect(four.headers.get('ratelimit')).toBe('"key";r=8;t=3600');
 });
 
+const EVERY_CALL_HAS: readonly object[] = [
+  { response: null },
+  { proof: undefined },
+  { caller: {} },
+  { tool: 'get_data' },
+  { begin: 1 },
+  { end: 1 },
+  { trace: {} },
+];
+test.each(EVERY_CALL_HAS)(
+  'a guard that would replace what every call has is a bug, and the log says so: %j',
+  async (added) => {
+    const schemas = { input: v.strictObject({}), output: v.strictObject({}), run: () => ok({}) };
+    const adding: Guard<Call> = () => ok(added);
+    await using own = await createTestApp({
+      env: { ACCESS_LOG: '1' },
+      tools: ({ guards }) => [
+        defineTool(adding, { ...facts('alone'), ...schemas }),
+        defineTool(sequence(guards.apiKey, adding), { ...facts('in_sequence'), ...schemas }),
+      ],
+    });
+    const key = await insertKey(own, 'alice', []);
+    const error = expect.stringContaining(`another name than ${Object.keys(added)[0]}, which every call has`);
+    for (const tool of ['alone', 'in_sequence']) {
+      const { status, body } = await own.call(tool, {}, { 'x-api-key': key });
+      const { requestId } = body;
+      expect([status, body]).toMatchObject([500, { code: 'internal', requestId: expect.stringMatching(/./) }]);
+      const lines = (await own.log()).filter((line) => line.requestId === requestId);
+      expect(lines).toContainEqual(expect.objectContaining({ event: 'internal error', tool, error }));
+      expect(lines.at(-1)).toMatchObject({ event: 'request', tool, status: 500, code: 'internal' });
+    }
+  },
+);
+
+test('a guard may return a copy of what another has made of the call', async () => {
+  await using own = await createTestApp({
+    tools: ({ guards }) => {
+      const copying: Guard<Call, { readonly auth: { readonly subject: string }; readonly tenant: string }> = async (
+        call,
+      ) => {
+        const found = await guards.apiKey(call);
+        return found.ok ? ok({ ...found.value, tenant: 'shop' }) : found;
+      };
+      return [
+        defineTool(copying, {
+          ...facts('copied'),
+          ...schemas,
+          run: (_input, { tenant, auth }) => ok({ who: tenant + auth.subject }),
+        }),
+      ];
+    },
+  });
+  const key = await insertKey(own, 'alice', []);
+  expect(await own.call('copied', {}, { 'x-api-key': key })).toMatchObject({ status: 200, body: { who: 'shopalice' } });
+});
+
 describe('sequence', () => {
   test('a sequence demands the scopes of all its guards, also of sequences within', async () => {
     let demanded: unknown;
