@@ -143,8 +143,8 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
     handsOutKeys: signIn?.handsOutKeys ?? false,
     health: healthRoute({ ...core, store: database, sessions: sse.count }),
     observers: [metrics?.observer ?? [], traces?.observer ?? []].flat(),
-    doors: ({ mcpOver, signInAt }) => ({
-      ...sse.routes({ ...core, mcp: mcpOver('sse'), signIn: signInAt('/sse') }),
+    doors: ({ mcpOver, signInAt, toolOf }) => ({
+      ...sse.routes({ ...core, mcp: mcpOver('sse'), toolOf, signIn: signInAt('/sse') }),
       metrics: metrics?.route ?? null,
       ...openServices(core),
       ...signIn?.routes,

@@ -5,11 +5,13 @@ import type { Guards } from '../calls/guards.ts';
 import type { Identify } from '../calls/identify.ts';
 import type { Recheck } from '../calls/proof.ts';
 import type { Run } from '../calls/run.ts';
+import type { Tool } from '../calls/tool.ts';
 import type { Config } from '../config/config.ts';
 import type { Pool } from '../ground/limits/pool.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
 import type { RequestStates } from '../mcp/client.ts';
+import type { RequestMessage } from '../mcp/message.ts';
 import type { Offered } from '../mcp/methods.ts';
 import { createMcp, type Mcp } from '../mcp/server.ts';
 import { mcpRoute } from '../mcp/streamable-http.ts';
@@ -63,6 +65,8 @@ export interface CoreParts {
   mcpOver(transport: Transport): Mcp;
   /** Returns where OAuth clients sign in for a path; null: they are never challenged. */
   signInAt(path: ProtectedPath): SignIn | null;
+  /** Returns the tool that a request calls; undefined if it calls none that is there. */
+  toolOf(request: RequestMessage): Tool | undefined;
 }
 
 /** Routes by their names in the table. One that is missing or null is off. */
@@ -101,10 +105,11 @@ function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
     const listsAll = config.toolsList === 'all';
     return observed.mcp(transport, createMcp({ offered, listsAll, requestStates, run, clock, log }));
   }
+  const toolOf: CoreParts['toolOf'] = ({ method, params: { name } }) =>
+    method === 'tools/call' && typeof name === 'string' ? offered.tools.get(name) : undefined;
   const mcp = mcpRoute({
     mcp: mcpOver('http'),
-    toolOf: ({ method, params: { name } }) =>
-      method === 'tools/call' && typeof name === 'string' ? offered.tools.get(name) : undefined,
+    toolOf,
     recheck,
     streams,
     identify,
@@ -127,7 +132,7 @@ function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
     health: [...healthElsewhere(basePath), { path: basePath + ROUTES.health.path, get: health }],
     preview: { get: previewRoute({ production, revocationLagMaxMs, tools, resources: offered.resources }) },
     resource: resourceMetadataRoutes({ publicPath, authorizationServer: server, scopes }),
-    ...doors({ mcpOver, signInAt }),
+    ...doors({ mcpOver, signInAt, toolOf }),
   };
   const about = aboutRoute((name) => isListed(served[name]));
   const all: DoorRoutes = { about: ['/', ''].map((path) => ({ path: `${basePath}${path}`, get: about })), ...served };

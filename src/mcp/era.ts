@@ -39,10 +39,12 @@ export type Classified =
   | Refused;
 
 /** An invalid request: HTTP 400. */
-interface Refused {
+export interface Refused {
   readonly kind: 'refused';
   readonly id: Id | undefined;
   readonly error: RpcError;
+  /** The request, if it could be read. */
+  readonly request?: RequestMessage;
 }
 
 export const NO_CAPABILITIES: JsonObject = {};
@@ -62,12 +64,14 @@ export function classify(body: unknown, headers: Headers): Classified {
     case 'notification':
     case 'response':
       return versionFault(headers, ALL_VERSIONS) ?? { kind: 'accepted' };
-    case 'request':
-      return classifyRequest(message, headers);
+    case 'request': {
+      const classified = classifyRequest(message, headers);
+      return classified.kind === 'refused' ? { ...classified, request: message } : classified;
+    }
   }
 }
 
-function classifyRequest(request: RequestMessage, headers: Headers): Classified {
+function classifyRequest(request: RequestMessage, headers: Headers): IncomingRequest | Refused {
   const { id, method, params } = request;
   const meta = params._meta;
   const claimed = meta?.[META_VERSION];
@@ -93,7 +97,7 @@ function classifyModern(
   version: unknown,
   capabilities: unknown,
   headers: Headers,
-): Classified {
+): IncomingRequest | Refused {
   const { id, method, params } = request;
   if (typeof version !== 'string') return refuse(id, CODES.invalidParams, `${META_VERSION} must be a string`);
   const isKnown = MODERN_VERSIONS.includes(version);

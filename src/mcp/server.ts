@@ -37,12 +37,16 @@ export interface Peer extends Requester {
    */
   readonly begin?: () => (message: string) => void;
   readonly canceller?: AbortSource | undefined;
+  /** Why the transport refuses the request, which then isn't handled. */
+  readonly refused?: Failed;
 }
 
 export interface Reply {
   readonly text: string;
   /** The code of a JSON-RPC error. */
   readonly errorCode?: number | undefined;
+  /** Whether there is no method of the request's name. */
+  readonly isUnknown?: boolean;
   /** Whether a tool's result says that the call failed. */
   readonly isError?: boolean;
   /** The tool or prompt that a refused request names, if it is there. */
@@ -123,10 +127,11 @@ export function createMcp({ offered, listsAll, requestStates, run, clock, log }:
 
   return (request, peer) => {
     const { id, method, params } = request;
-    const { era } = peer;
+    const { era, refused } = peer;
     const found = methods.get(method);
+    if (refused !== undefined) return { ...errorReply(id, refused), isUnknown: found === undefined };
     if (found === undefined || (found.only ?? era) !== era) {
-      return errorReply(id, { error: NOT_FOUND, ...(era === 'modern' && { status: 404 }) });
+      return { ...errorReply(id, { error: NOT_FOUND, ...(era === 'modern' && { status: 404 }) }), isUnknown: true };
     }
     return chain(found.run(params, peer), (outcome) => replyTo(request, outcome, peer));
   };

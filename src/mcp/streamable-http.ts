@@ -16,7 +16,7 @@ import { problemResponse, type SignIn } from '../web/problem-response.ts';
 import { type BodyHandler, refuseInClear } from '../web/router.ts';
 import type { EventStream, Streams } from '../web/stream.ts';
 import { clientInfoOf } from './client.ts';
-import { type Classified, classify, type IncomingRequest, NO_CAPABILITIES } from './era.ts';
+import { type Classified, classify, type IncomingRequest, NO_CAPABILITIES, type Refused } from './era.ts';
 import {
   accepted,
   createHttpReplies,
@@ -87,7 +87,6 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
   };
 
   function answer(sender: Sender, classified: Classified): Awaitable<Response> {
-    const { context } = sender;
     switch (classified.kind) {
       case 'request':
         return single(sender, classified);
@@ -96,8 +95,16 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
       case 'accepted':
         return accepted();
       case 'refused':
-        return replies.refusal(context, errorText(classified.id, classified.error));
+        return refuse(sender, classified);
     }
+  }
+
+  /** Refuses what `classify` refuses. A request that could be read is answered as others are, for those who watch them. */
+  function refuse(sender: Sender, { id, error, request }: Refused): Awaitable<Response> {
+    if (request === undefined) return replies.refusal(sender.context, errorText(id, error));
+    const refused = { error, status: 400, operation: toolOf(request) } as const;
+    const peer: Peer = { sender, era: 'legacy', capabilities: NO_CAPABILITIES, signIn: null, refused };
+    return chain(mcp(request, peer), (reply) => replies.respond(reply, request, peer));
   }
 }
 

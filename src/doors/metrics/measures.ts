@@ -8,7 +8,6 @@ import type { Run } from '../../calls/run.ts';
 import { type Awaitable, chain, isPromise } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import type { Verified, Verifier } from '../../keys/verify.ts';
-import { CODES } from '../../mcp/message.ts';
 import type { Mcp, Reply } from '../../mcp/server.ts';
 import { createGauges, type GaugeOptions } from './gauges.ts';
 import { createSeries, type Sample, type Series } from './series.ts';
@@ -138,8 +137,8 @@ function errorTypeOf(result: ToolResult): string {
 }
 
 /** Returns the labels that count a message without a tool call. */
-function labelsOf(method: string, { errorCode, operation }: Reply): { readonly method: string; readonly tool: string } {
-  if (errorCode === CODES.methodNotFound) return { method: OTHER, tool: '' };
+function labelsOf(method: string, { isUnknown, operation }: Reply): { readonly method: string; readonly tool: string } {
+  if (isUnknown) return { method: OTHER, tool: '' };
   return { method, tool: method === 'tools/call' ? (operation?.name ?? OTHER) : '' };
 }
 

@@ -2,6 +2,7 @@
 // Each POST is authenticated by its own credentials, and must come from the session's owner once there is one.
 
 import { type Identify, Sender } from '../../calls/identify.ts';
+import type { Tool } from '../../calls/tool.ts';
 import { OVERLOADED, type Problem } from '../../ground/problem.ts';
 import type { Awaitable } from '../../ground/result.ts';
 import { clientInfoOf, clientText, showsWidgets, WIDGETS_SHOWN } from '../../mcp/client.ts';
@@ -33,6 +34,8 @@ import { asVisitor, NO_SESSION, type Session, type Sessions, type Visitor } from
 
 export interface SseRouteOptions {
   readonly mcp: Mcp;
+  /** Returns the tool that the request calls; undefined if it calls none that is there. */
+  readonly toolOf: (request: RequestMessage) => Tool | undefined;
   readonly streams: Streams;
   readonly identify: Identify;
   /** `path`: that of PUBLIC_URL, empty or `/…`. */
@@ -54,7 +57,7 @@ const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request wi
 
 export function sseRoutes(
   sessions: Sessions,
-  { mcp, streams, identify, address: server, config, signIn, log }: SseRouteOptions,
+  { mcp, toolOf, streams, identify, address: server, config, signIn, log }: SseRouteOptions,
 ): { readonly open: Handler; readonly post: BodyHandler } {
   const reply = createReply(mcp, sessions, signIn);
 
@@ -124,10 +127,22 @@ export function sseRoutes(
     }
     if (!makesCall(message.method)) return reply(session, sender, message);
     const { id } = message;
-    if (session.calls.has(id)) return refusal(id, ID_IN_USE);
+    if (session.calls.has(id)) return refuse(session, sender, message, ID_IN_USE);
     const canceller = sessions.beginCall(session, id);
     if (canceller === null) return problemResponse(OVERLOADED, sender.context.requestId);
     return reply(session, sender, message, canceller);
+  }
+
+  /** Refuses a request without handling it; those who watch requests learn of it. */
+  async function refuse(
+    { capabilities }: Session,
+    sender: Sender,
+    message: RequestMessage,
+    error: RpcError,
+  ): Promise<Response> {
+    const refused = { error, status: 400, operation: toolOf(message) } as const;
+    const { text } = await mcp(message, { sender, era: 'legacy', capabilities, signIn: null, refused });
+    return new Response(text, { status: 400, headers: UNCACHED_JSON_HEADERS });
   }
 
   return { open, post };

@@ -8,7 +8,7 @@ import type { Operation } from '../../calls/operation.ts';
 import { type Awaitable, chain, isPromise } from '../../ground/result.ts';
 import { clientText } from '../../mcp/client.ts';
 import { ALL_VERSIONS } from '../../mcp/era.ts';
-import { apiKeyIn, CODES, type RequestMessage } from '../../mcp/message.ts';
+import { apiKeyIn, type RequestMessage } from '../../mcp/message.ts';
 import type { Peer, Reply } from '../../mcp/server.ts';
 import { carriesCredential, type RequestContext } from '../../web/context.ts';
 import { codeOf } from '../../web/problem-response.ts';
@@ -192,10 +192,10 @@ function ofMcp(
   transport: Transport,
   request: RequestMessage,
   context: RequestContext,
-  { operation, call, errorCode, isError }: Reply,
+  { operation, call, errorCode, isError, isUnknown }: Reply,
   keyId: string | undefined,
 ): Ended {
-  const method = errorCode === CODES.methodNotFound ? undefined : request.method;
+  const method = isUnknown ? undefined : request.method;
   const name = method === 'tools/call' || method === 'prompts/get' ? (operation?.name ?? call?.tool) : undefined;
   const errorType = errorCode !== undefined ? String(errorCode) : isError ? 'tool_error' : undefined;
   return {

@@ -178,10 +178,14 @@ test('invented tools and methods make one label each; a tool that is there keeps
     await post(app, request(`method/${name}`));
   }
   await post(app, call('get_data', []));
+  await post(app, call('get_data'), { 'mcp-protocol-version': '2027-01-01' });
+  await post(app, request('method/made-up'), { 'mcp-protocol-version': '2027-01-01' });
   const counts = Object.entries(operationsIn(await scrape(app)));
   expect(Object.fromEntries(counts.filter(([labels]) => labels.includes('transport="http"')))).toEqual({
     'mcp_method_name="tools/call",gen_ai_tool_name="get_data",error_type="-32602",transport="http"': 1,
+    'mcp_method_name="tools/call",gen_ai_tool_name="get_data",error_type="-32022",transport="http"': 1,
     'mcp_method_name="tools/call",gen_ai_tool_name="other",error_type="-32602",transport="http"': 50,
+    'mcp_method_name="other",error_type="-32022",transport="http"': 1,
     'mcp_method_name="other",error_type="-32601",transport="http"': 50,
   });
 });

@@ -131,6 +131,19 @@ describe('by default', async () => {
       [['tools/call get_data', { ...called, 'error.type': '-32602' }]],
     ],
     [
+      'a request whose headers differ from its body',
+      async () => {
+        const { body, headers } = modern('tools/call', { name: 'get_data' }, client);
+        return post(app, body, { ...headers, ...own(), 'mcp-name': 'whoami' });
+      },
+      [['tools/call get_data', { ...called, ...OF_MODERN, 'error.type': '-32020' }]],
+    ],
+    [
+      'a request of a revision that is not there',
+      () => post(app, request('sk_live_made_up'), { ...own(), 'mcp-protocol-version': '2027-01-01' }),
+      [['MCP', { 'mcp.method.name': '_OTHER', 'error.type': '-32022' }]],
+    ],
+    [
       'a batch',
       () => post(app, [call('get_data'), { ...request('tools/list'), id: 2 }], own()),
       [
@@ -242,6 +255,10 @@ describe('by default', async () => {
     ['an unknown key', () => app.call('get_data', {}, { ...WITH, 'x-api-key': UNKNOWN })],
     ['an unknown key over MCP', () => post(app, call('get_data'), { ...WITH, 'x-api-key': UNKNOWN })],
     ['a list without a credential', () => post(app, request('tools/list'), WITH)],
+    [
+      'headers that differ from the body, with an unknown key',
+      () => post(app, request('tools/list'), { ...WITH, 'x-api-key': UNKNOWN, 'mcp-protocol-version': '2027-01-01' }),
+    ],
     ['a list with an unknown key', () => post(app, request('tools/list'), { ...WITH, 'x-api-key': UNKNOWN })],
     ['a tool for everybody, without a credential', () => app.call('open', {}, WITH)],
     ['a tool for everybody, with an unknown key', () => app.call('open', {}, { ...WITH, 'x-api-key': UNKNOWN })],
