@@ -44,7 +44,7 @@ export class RequestCaller implements Caller {
   ) {
     this.#context = context;
     this.requestId = context.requestId;
-    this.trace = extras?.trace ?? headerTrace(context.headers);
+    this.trace = extras?.trace ?? metaTrace(context.meta) ?? headerTrace(context.headers);
     this.lookupKeyId = extras?.lookupKeyId;
     this.resources = extras?.resources;
   }

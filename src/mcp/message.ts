@@ -91,6 +91,10 @@ const isParams = (params: JsonObject): params is Params => params._meta === unde
 export const apiKeyIn = ({ _meta: meta, arguments: given }: JsonObject): string | null =>
   metaApiKey(meta) ?? (isObject(given) ? metaApiKey(given._meta) : null);
 
+/** Returns the `_meta` of a message, also of one that is refused. */
+export const metaOf = (message: unknown): unknown =>
+  isObject(message) && isObject(message.params) ? message.params._meta : undefined;
+
 /** Returns whether any message of the body has an API key in its metadata. */
 export const carriesApiKey = (body: unknown): boolean =>
   (Array.isArray(body) ? body : [body]).some(

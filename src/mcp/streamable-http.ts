@@ -30,6 +30,7 @@ import {
   carriesApiKey,
   errorText,
   type Message,
+  metaOf,
   PARSE_ERROR,
   progressTokenOf,
   type RequestMessage,
@@ -83,6 +84,7 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
     const sender = new Sender(context, identify, log);
     const classified = classify(body.value, context.headers);
     context.clientInfo = clientInfoOf(body.value);
+    context.meta = metaOf(body.value);
     return chain(refusalOf(sender, body.value, classified), (refused) => refused ?? answer(sender, classified));
   };
 

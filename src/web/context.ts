@@ -54,6 +54,8 @@ export class RequestContext {
   readonly isProxied: boolean;
   /** The MCP client's `clientInfo`, as it was sent (mcp/client.ts). */
   clientInfo: unknown = undefined;
+  /** The `_meta` of the MCP message, as it was sent. */
+  meta: unknown = undefined;
   /** 0 until the body is read. */
   bodyBytes = 0;
   /** The id in the log, and in problem+json. It is unique unless a trusted proxy gave it. */

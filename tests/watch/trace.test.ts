@@ -5,7 +5,7 @@ import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { createTestApp } from '../../src/start/package/testing.ts';
 import { labelled } from '../support/labels.ts';
-import { callOverWays } from '../support/mcp.ts';
+import { call, callOverWays, openSse, post, request } from '../support/mcp.ts';
 import { shared } from '../support/shared.ts';
 import { noInput } from '../support/tools.ts';
 
@@ -14,6 +14,8 @@ const PARENT_ID = '00f067aa0ba902b7';
 const SAMPLED = `00-${TRACE_ID}-${PARENT_ID}-01`;
 const OTHER_ID = '0af7651916cd43dd8448eb211c80319c';
 const OTHER = `00-${OTHER_ID}-${PARENT_ID}-00`;
+
+const UNKNOWN = `sk_test_${'0'.repeat(64)}`;
 
 const traceTool = ({ guards }: ToolDeps) =>
   defineTool(guards.apiKey, {
@@ -98,4 +100,23 @@ test('a trace in _meta comes before the header, over REST and each way of MCP', 
   })) {
     expect(result.structuredContent.trace).toMatchObject({ traceId: OTHER_ID });
   }
+});
+
+test('the log has the trace in _meta of any MCP message, also of one that is refused', async () => {
+  await using logged = await createTestApp({ env: { ACCESS_LOG: '1', OAUTH_REDIRECTS: 'loopback' } });
+  const traced = { _meta: { traceparent: OTHER } };
+  const seen = (await logged.log()).length;
+  await post(logged, request('tools/list', traced), { 'x-api-key': UNKNOWN, traceparent: SAMPLED });
+  await post(logged, call('get_data', {}, traced), { authorization: `Bearer ${UNKNOWN}` });
+  await post(logged, request('no/such/method', traced), { 'mcp-protocol-version': '2027-01-01' });
+  const session = await openSse(logged);
+  await session.post(request('ping', traced));
+  const lines = (await logged.log()).slice(seen).filter(({ event, route }) => event !== 'request' || route !== '/sse');
+  expect(lines.map(({ event, status, traceId }) => [event, status, traceId])).toEqual([
+    ['request', 200, OTHER_ID],
+    ['Invalid or expired API key', undefined, OTHER_ID],
+    ['request', 401, OTHER_ID],
+    ['request', 401, OTHER_ID],
+    ['request', 202, OTHER_ID],
+  ]);
 });

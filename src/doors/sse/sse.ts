@@ -15,6 +15,7 @@ import {
   errorText,
   type Id,
   type Message,
+  metaOf,
   PARSE_ERROR,
   type RequestMessage,
   type RpcError,
@@ -93,6 +94,7 @@ export function sseRoutes(
     if (!context.acceptsCredentials && carriesApiKey(body.value))
       return problemResponse(refuseInClear(log, context), requestId);
     const message = readMessage(body.value);
+    context.meta = metaOf(body.value);
     const sender = new Sender(context, identify, log);
     const visitor = await visitorOf(sender, keyIn(message));
     const found = sessions.find(sessionId, visitor);
