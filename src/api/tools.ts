@@ -36,6 +36,7 @@ function toolRoute(tool: Tool, { run, streams, signIn, log }: ToolRouteOptions):
 
   /** Refuses a call. Every response of a rate-limited tool states its limit, even if no guard has run. */
   function refuse(context: RequestContext, problem: Problem, limits = tool.initialLimits): Response {
+    context.tool = tool.name;
     return problemResponse(
       problem,
       context.requestId,

@@ -206,6 +206,39 @@ test('the line of a refusal has its code, on every transport; of what is not ref
   ]);
 });
 
+test('the line of a call has its tool, also where it is refused before it runs, on every transport', async () => {
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1', OAUTH_REDIRECTS: 'loopback', MCP_AUTH: 'lazy' } });
+  const { key } = await app.createKey('alice');
+  const ended = await app.createKey('alice');
+  await app.call('revoke_api_key', { keyId: ended.id }, await bearer(app, 'alice'));
+  const own = { 'x-api-key': key };
+  const seen = (await requestsOf(app)).length;
+  await fetch(`${app.url}/tools/get_data`, { method: 'POST', headers: own, body: '{}' });
+  await post(app, call('get_data', []), own);
+  await post(app, call('no_such_tool'), own);
+  const { body, headers } = modern('tools/call', { name: 'get_data' });
+  await post(app, body, { ...headers, ...own, 'mcp-name': 'whoami' });
+  await post(app, call('get_data'), { authorization: 'Bearer no.good.token' });
+  await post(app, call('get_data', []), { 'x-api-key': ended.key });
+  await post(app, [request('tools/list'), { ...call('get_data', []), id: 2 }], own);
+  const session = await openSse(app, own);
+  await session.post(call('get_data', []));
+  await session.post(call('get_data'), { 'x-api-key': ended.key });
+  const lines = (await requestsOf(app)).slice(seen);
+  expect(lines.map(({ route, tool, status }) => [route, tool, status])).toEqual([
+    ['/tools/get_data', 'get_data', 415],
+    ['/mcp', 'get_data', 200],
+    ['/mcp', undefined, 200],
+    ['/mcp', 'get_data', 400],
+    ['/mcp', 'get_data', 401],
+    ['/mcp', 'get_data', 401],
+    ['/mcp', 'get_data', 200],
+    ['/sse', undefined, 200],
+    ['/messages', 'get_data', 202],
+    ['/messages', 'get_data', 401],
+  ]);
+});
+
 test('without ACCESS_LOG there is no such line', async () => {
   await using app = await createTestApp();
   await app.useKey('no key');

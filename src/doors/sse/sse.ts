@@ -95,6 +95,7 @@ export function sseRoutes(
       return problemResponse(refuseInClear(log, context), requestId);
     const message = readMessage(body.value);
     context.meta = metaOf(body.value);
+    if (message.kind === 'request') context.tool = toolOf(message)?.name;
     const sender = new Sender(context, identify, log);
     const visitor = await visitorOf(sender, keyIn(message));
     const found = sessions.find(sessionId, visitor);
