@@ -149,11 +149,3 @@ export interface DerivedKeys {
   /** Ends those that weren't ended on their own yet, and returns them. `owner`: only that owner's. */
   endChildren(by: ChildName, nowMs: number, origin: Origin, owner?: string): Promise<readonly EndedChild[]>;
 }
-
-/** What there is without derived keys. */
-export const NO_DERIVED_KEYS: DerivedKeys = {
-  listChildren: async () => [],
-  countChildren: async () => new Map(),
-  findChildren: async () => [],
-  endChildren: async () => [],
-};

@@ -8,7 +8,7 @@ import { makeOwn } from '../ground/private-files.ts';
 import { outageIn, StoreOutage } from '../ground/result.ts';
 import type { Cancel, Clock } from '../ground/runtime.ts';
 import { expected, reasonOf } from '../ground/text.ts';
-import { type DerivedKeys, type KeyStore, NO_DERIVED_KEYS } from '../keys/store.ts';
+import type { DerivedKeys, KeyStore } from '../keys/store.ts';
 import type { Log } from '../watch/log.ts';
 import { createOutageLog } from '../watch/outage.ts';
 import { countsStore } from './counts.ts';
@@ -53,6 +53,13 @@ export interface StoreOptions extends RemoteOptions {
   /** Creates the store of keys that are derived from others; by default there are none. */
   readonly createDerived?: (db: Database) => DerivedKeys;
 }
+
+const NO_DERIVED_KEYS: DerivedKeys = {
+  listChildren: async () => [],
+  countChildren: async () => new Map(),
+  findChildren: async () => [],
+  endChildren: async () => [],
+};
 
 export type Store = Awaited<ReturnType<typeof prepareStore>>;
 
