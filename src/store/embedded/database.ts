@@ -1,9 +1,17 @@
 // Implements Database over an SQLite file, which other processes may have open, too.
 
+import { nextTurn } from '../../ground/runtime.ts';
 import type { Database, Row, Statement, Written } from '../database.ts';
-import { createTurns, GroupCommit, type TakeTurn } from './group-commit.ts';
-import { Connection, isBusy, outageOf, pauseWhileLocked, RETRY_MS_MAX } from './sqlite.ts';
-import { createFileThread } from './thread.ts';
+import {
+  Connection,
+  type Durability,
+  isBusy,
+  outageOf,
+  pauseWhileLocked,
+  RETRY_MS_MAX,
+  type SqliteConnection,
+} from './sqlite.ts';
+import { createFileThread, type FileThread } from './thread.ts';
 
 export interface FileOptions {
   /** Leaves the file and its write-ahead log as they are. */
@@ -67,4 +75,161 @@ async function readWithin(
       await pauseWhileLocked();
     }
   }
+}
+
+// Queues statements, because each blocks the event loop, and yields to it in between.
+
+/** After this much consecutive blocking work, the event loop runs what else is waiting. */
+const BLOCKING_MS_MAX = 3;
+
+/** Runs `work` after everything queued before. Rejects with what it throws. */
+type TakeTurn = <T>(work: () => T) => Promise<T>;
+
+/** Creates a queue that yields to the event loop after each `BLOCKING_MS_MAX` of work. */
+function createTurns(): TakeTurn {
+  let last: Promise<unknown> = Promise.resolve();
+  let yieldedAtMs = 0;
+
+  async function yieldToEventLoop(): Promise<void> {
+    if (performance.now() - yieldedAtMs < BLOCKING_MS_MAX) return;
+    await nextTurn();
+    yieldedAtMs = performance.now();
+  }
+
+  return (work) => {
+    const mine = last.then(work);
+    last = mine.then(yieldToEventLoop, yieldToEventLoop);
+    return mine;
+  };
+}
+
+// Group commit: concurrent writes share a commit, because each has to wait for the disk, and eight together wait little
+// longer than one. A batch has its own commit.
+
+/** The most writes in a group. With eight, each has a small share of the disk's time; they block for a millisecond. */
+const GROUP_MAX = 8;
+/** A group of slow statements ends after this much work. */
+const GROUP_MS_MAX = 2;
+
+interface Write {
+  /** One statement, or those of a batch. */
+  readonly statements: readonly Statement[];
+  readonly durability: Durability;
+  /** Whether the thread runs it. Meanwhile the event loop goes on, and later writes wait. */
+  readonly inThread: boolean;
+  readonly untilMs: number;
+  /** Whether it gets its own transaction, like a batch, and each write of a group that failed. */
+  alone: boolean;
+  resolve(written: readonly Written[]): void;
+  reject(error: unknown): void;
+}
+
+/** The result of a group. `written`: the results of its first writes; the others wait on. */
+type Outcome =
+  | { readonly is: 'written'; readonly written: readonly (readonly Written[])[] }
+  | { readonly is: 'locked' | 'failed'; readonly error: unknown };
+
+interface GroupCommitOptions {
+  readonly connection: Connection;
+  readonly thread: FileThread;
+  readonly takeTurn: TakeTurn;
+  /** Throws if nothing may be written. Called before each transaction. */
+  check(): void;
+}
+
+class GroupCommit {
+  readonly #options: GroupCommitOptions;
+  readonly #waiting: Write[] = [];
+  #state: 'idle' | 'committing' = 'idle';
+
+  constructor(options: GroupCommitOptions) {
+    this.#options = options;
+  }
+
+  /** Runs the statements in one transaction, shared unless `alone`. Rejects with the check's error, or SQLite's. */
+  commit(statements: readonly Statement[], alone: boolean): Promise<readonly Written[]> {
+    return new Promise((resolve, reject) => {
+      const durability = statements.every(({ unsynced }) => unsynced) ? 'NORMAL' : 'FULL';
+      const inThread = alone && statements.some(({ background }) => background);
+      const untilMs = performance.now() + RETRY_MS_MAX;
+      this.#waiting.push({ statements, durability, inThread, untilMs, alone, resolve, reject });
+      if (this.#state === 'idle') void this.#commitAll();
+    });
+  }
+
+  async #commitAll(): Promise<void> {
+    this.#state = 'committing';
+    while (this.#waiting.length > 0) {
+      await nextTurn(); // writes of this turn of the event loop join the group
+      if (this.#waiting[0]?.inThread) {
+        await this.#commitInThread(this.#waiting[0]);
+        continue;
+      }
+      const outcome = await this.#options.takeTurn(() => this.#commitNext());
+      if (outcome.is !== 'locked') continue;
+      this.#rejectLate(outcome.error);
+      await pauseWhileLocked();
+    }
+    this.#state = 'idle';
+  }
+
+  async #commitInThread({ statements, resolve, reject }: Write): Promise<void> {
+    this.#waiting.shift();
+    try {
+      this.#options.check();
+      resolve(await this.#options.thread.writeAll(statements));
+    } catch (error) {
+      reject(error);
+    }
+  }
+
+  #commitNext(): Outcome {
+    const group = this.#nextGroup();
+    const outcome = this.#transact(group);
+    if (outcome.is === 'written') for (const written of outcome.written) this.#waiting.shift()?.resolve(written);
+    if (outcome.is === 'failed') this.#isolate(group, outcome.error);
+    return outcome;
+  }
+
+  /** Returns the writes that share the next commit, and leaves them in the queue. */
+  #nextGroup(): readonly Write[] {
+    const [first] = this.#waiting;
+    if (first?.alone) return [first];
+    const end = this.#waiting.findIndex((one) => one.alone || one.durability !== first?.durability);
+    return this.#waiting.slice(0, end === -1 ? GROUP_MAX : Math.min(GROUP_MAX, end));
+  }
+
+  /** Runs the group in one transaction, or only its beginning if that takes long. */
+  #transact(group: readonly Write[]): Outcome {
+    const { connection, check } = this.#options;
+    try {
+      check();
+      const durability = group[0]?.durability ?? 'FULL';
+      return { is: 'written', written: connection.transaction(durability, (sqlite) => runWrites(sqlite, group)) };
+    } catch (error) {
+      return { is: isBusy(error) ? 'locked' : 'failed', error };
+    }
+  }
+
+  /** Isolates a write that fails: the group was rolled back, and each of its writes runs again alone. */
+  #isolate(group: readonly Write[], error: unknown): void {
+    if (group.length === 1) this.#waiting.shift()?.reject(error);
+    for (const write of group) write.alone = true;
+  }
+
+  #rejectLate(error: unknown): void {
+    while (this.#waiting[0] !== undefined && this.#waiting[0].untilMs < performance.now()) {
+      this.#waiting.shift()?.reject(error);
+    }
+  }
+}
+
+function runWrites(sqlite: SqliteConnection, group: readonly Write[]): readonly (readonly Written[])[] {
+  const endMs = performance.now() + GROUP_MS_MAX;
+  const written: (readonly Written[])[] = [];
+  for (const { statements } of group) {
+    written.push(statements.map(sqlite.run));
+    if (performance.now() > endMs) break;
+  }
+  return written;
 }
