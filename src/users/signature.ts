@@ -15,8 +15,14 @@ type VerifyBy<T> = (getKey: JWTVerifyGetKey) => Promise<T>;
 
 export interface Signed<T> {
   readonly value: T;
-  /** The keys by which it was verified. */
+  /** The keys by which it was verified. It counts only while its source has the same. */
   readonly by: KeysOf;
+}
+
+/** What the check of a good token has found. */
+export interface Verdict<T> extends Signed<T> {
+  /** The token's `exp`, by the wall clock. */
+  readonly endsAtMs: number;
 }
 
 /** Resolves with what `verify` returns for the key that fits, or with jose's error. Throws an IssuerOutage. */

@@ -1,12 +1,13 @@
-// Verifies user JWTs: checks their form, and remembers the verdicts of check-token.ts on signature and claims.
+// Verifies user JWTs: checks their form, and remembers the verdicts of check-token.ts on signature and claims by their
+// hash, so that no token stays in memory longer than its request.
 
 import type { UserIdentity, VerifyUserJwt } from '../calls/user-jwt.ts';
-import { once } from '../ground/cache.ts';
+import { createLruCache, once } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, err, ok, outageIn, type Result } from '../ground/result.ts';
-import type { Sha256 } from '../ground/runtime.ts';
+import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { TokenCheckOptions } from './check-token.ts';
-import { createVerdicts, type Verdict } from './verdicts.ts';
+import type { Verdict } from './signature.ts';
 import { issuerOutageIn } from './verification-keys.ts';
 
 /** The compact serialization (RFC 7515 §7.1). Jose also takes padding and white space: a token would have many spellings. */
@@ -55,3 +56,40 @@ const STRING_BYTES = 40; // overhead of a short string in a list
 
 const bytesOf = ({ value: { grantable } }: Verdict<UserIdentity>): number =>
   grantable?.reduce((bytes, { length }) => bytes + length + STRING_BYTES, 0) ?? 0;
+
+// Remembers tokens that were good.
+
+const VERDICT_TTL_MS = 5 * 60_000;
+const VERDICTS_MAX = 10_000; // about 3 MB
+
+interface Remembered<T> extends Verdict<T> {
+  /** The end of VERDICT_TTL_MS, monotonic, so that setting the wall clock back extends nothing. */
+  readonly untilMs: number;
+}
+
+/** Bounds the bytes of all verdicts together. */
+interface Bounds<T> {
+  readonly bytes: number;
+  readonly bytesOf: (verdict: Verdict<T>) => number;
+}
+
+export type Verdicts<T> = ReturnType<typeof createVerdicts<T>>;
+
+export function createVerdicts<T>(clock: Clock, bounds?: Bounds<T>) {
+  const verdicts = createLruCache<Remembered<T>>({ entries: VERDICTS_MAX, ...bounds });
+  return {
+    /** Returns what was found of a token, while that counts. */
+    recall(tokenHash: string): T | undefined {
+      const known = verdicts.get(tokenHash);
+      if (known === undefined) return undefined;
+      const { by, endsAtMs, untilMs } = known;
+      const counts = by.keys === by.source.current() && clock.nowMs() < endsAtMs && clock.monotonicMs() < untilMs;
+      if (counts) return known.value;
+      verdicts.delete(tokenHash);
+      return undefined;
+    },
+    remember(tokenHash: string, verdict: Verdict<T>): void {
+      verdicts.set(tokenHash, { ...verdict, untilMs: clock.monotonicMs() + VERDICT_TTL_MS });
+    },
+  };
+}

@@ -5,7 +5,7 @@ import type { Awaitable } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import type { RuleOfToken } from '../../keys/actor.ts';
 import type { Feed } from '../../keys/feed.ts';
-import { createVerdicts, type Verdicts } from '../../users/verdicts.ts';
+import { createVerdicts, type Verdicts } from '../../users/verifier.ts';
 import type { RuleStore, StoredRule } from './store.ts';
 
 /** All rules as of one reading. Another reading is another object. */

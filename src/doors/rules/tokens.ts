@@ -13,7 +13,7 @@ import { sourceOf, tooMany } from '../../keys/unknown-keys.ts';
 import type { FoundRule } from '../../keys/verify.ts';
 import type { Database } from '../../store/database.ts';
 import type { UserJwtConfig } from '../../users/index.ts';
-import type { Verdict } from '../../users/verdicts.ts';
+import type { Verdict } from '../../users/signature.ts';
 import { IssuerOutage, issuerOutageIn } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
 import { candidatesOf, EARLY_CHECKS, isFit, type ParsedToken, parseToken } from './checks.ts';
