@@ -72,8 +72,7 @@ async function buildDeclarations(): Promise<void> {
     'start/package/index.ts',
     'start/package/testing.ts',
     'doors/services/verifier.ts',
-    'ground/types/modules.d.ts',
-    'ground/types/deno.d.ts',
+    'ground/types.d.ts',
   ].map((file) => join(SRC, file));
   await Bun.write(config, JSON.stringify({ extends: '../tsconfig.json', compilerOptions, files, include: [] }));
   const tsc = Bun.spawn([TSC, '-p', config], { stdio: ['ignore', 2, 2] });

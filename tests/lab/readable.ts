@@ -38,7 +38,7 @@ const hardness = await figuresOf('noExcessiveCognitiveComplexity', /Excessive co
 
 const roomOf = (file: string) => (file.includes('/') ? (file.split('/')[0] ?? '') : file);
 const arrows = new Map<string, Set<string>>();
-for (const file of files.filter((file) => file.includes('/') && !file.startsWith('ground/types/'))) {
+for (const file of files.filter((file) => file.includes('/') && !file.endsWith('.d.ts'))) {
   const to = arrows.get(roomOf(file)) ?? new Set();
   arrows.set(roomOf(file), to);
   for (const [, path = ''] of textOf(file).matchAll(/(?:from|import) '(\.{1,2}\/[^']+)'/g)) {

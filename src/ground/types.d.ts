@@ -1,4 +1,6 @@
-// Declares the parts of Deno that main.deno.ts uses, because the type check otherwise has Bun's types.
+// Declares what the type check does not know: parts of Deno, and files that are no TypeScript.
+
+// The parts of Deno that main.deno.ts uses, because the type check otherwise has Bun's types.
 
 declare namespace Deno {
   interface ServeOptions {
@@ -29,4 +31,34 @@ declare namespace Deno {
   function memoryUsage(): { readonly rss: number };
   function addSignalListener(signal: 'SIGTERM' | 'SIGINT' | 'SIGHUP', handler: () => void): void;
   function exit(code: number): never;
+}
+
+// Files imported as text (`with { type: 'text' }`), which Bun and Deno both load as a string.
+
+declare module '*.sql' {
+  const text: string;
+  export default text;
+}
+
+declare module '*.css' {
+  const text: string;
+  export default text;
+}
+
+// The dot limits these to our own relative imports: bun-types declares `*.html` as a page to bundle, and untyped `*.js`
+// packages must not become text.
+declare module '.*.html' {
+  const text: string;
+  export default text;
+}
+
+declare module '.*.js' {
+  const text: string;
+  export default text;
+}
+
+// Only for the declarations of the package: elsewhere the compiler reads the file itself.
+declare module '.*/package.json' {
+  const manifest: { readonly version: string };
+  export default manifest;
 }
