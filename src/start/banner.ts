@@ -2,7 +2,7 @@
 // banner.
 
 import type { Config } from '../config/config.ts';
-import { mintingCommand, type Running } from '../config/token-settings.ts';
+import { mintingCommand, type Running } from '../config/settings-report.ts';
 import { isLoopback } from '../ground/ip.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { keysPageUrl, shownUrl } from '../ground/urls.ts';

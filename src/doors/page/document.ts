@@ -4,7 +4,7 @@
 import { admittedIds } from '../../config/client-ids.ts';
 import type { Config } from '../../config/config.ts';
 import type { Env } from '../../config/env.ts';
-import { shownMintingCommand } from '../../config/token-settings.ts';
+import { shownMintingCommand } from '../../config/settings-report.ts';
 import { once } from '../../ground/cache.ts';
 import { pagePolicy } from '../../ground/html.ts';
 import type { Fragment } from '../../ground/inline.ts';
