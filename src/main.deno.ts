@@ -149,7 +149,7 @@ export const runtime: Runtime = {
 
 async function main(): Promise<void> {
   const isDev = Deno.args[0] === 'dev';
-  await start(runtime, {}, isDev ? (await import('./start/reload.ts')).watchTools : undefined);
+  await start(runtime, {}, isDev ? (await import('./start/reload.ts')).createReloader : undefined);
 }
 
 if (import.meta.main) void main();

@@ -2,7 +2,8 @@
 // on the same port by one with the new tools. If a file has a mistake, the running service stays.
 
 import { existsSync, type FSWatcher, realpathSync, watch } from 'node:fs';
-import { basename, dirname } from 'node:path';
+import { basename, dirname, resolve } from 'node:path';
+import type { Config } from '../config/config.ts';
 import type { Cancel, Clock } from '../ground/runtime.ts';
 import { reasonOf } from '../ground/text.ts';
 import type { ToolFile } from '../tools/folder/tool-file.ts';
@@ -19,47 +20,52 @@ interface Replacement extends Pick<Stoppable, 'close'> {
   open(): Promise<void>;
 }
 
-interface FirstOptions<Service> {
+type DatabaseConfig = Config['database'];
+
+interface ReloaderOptions<Service> {
+  readonly folder: string;
+  readonly database: DatabaseConfig;
   /** Reads the current tool files. */
   readonly read: () => Promise<readonly ToolFile[]>;
-  /** Makes a service with them, without opening its database. */
+  /** Drops imported modules of a folder (an absolute path), so that they are read again. */
+  readonly forget: (folder: string) => void;
+  /** Makes a service with tool files, without opening its database. */
   readonly make: (files: readonly ToolFile[]) => Promise<Service>;
   /** Reports a mistake on the terminal. */
   readonly say: (line: string) => void;
+  readonly clock: Clock;
   readonly log: Log;
 }
 
-interface ReloadOptions<Service> extends FirstOptions<Service> {
-  /** Lets a service answer requests from now on, and returns the one before. */
-  readonly replace: (service: Service) => Service;
-  readonly clock: Clock;
-}
+export type CreateReloader = typeof createReloader;
 
-/** Makes the first service. A mistake in a file leaves it without tools; anything else is thrown. */
-export async function makeFirst<Service>(options: FirstOptions<Service>): Promise<Service> {
-  const { read, make } = options;
-  try {
-    return await make(await read());
-  } catch (error) {
-    const bare = await make([]); // throws as well unless the files are at fault
-    report(error, options);
-    return bare;
-  }
-}
-
-function report(error: unknown, { say, log }: FirstOptions<unknown>): void {
-  const reason = reasonOf(error);
-  log.warn('tools not reloaded', { reason });
-  say(`${reason}\n  the tools stay as they were until the next change`);
-}
-
-/** Creates a function that reloads the folder soon: one change at a time, in order. */
-export function createReload<Service extends Replacement>(options: ReloadOptions<Service>): () => void {
-  const { read, make, replace, clock, log } = options;
+/** Watches the folder from now on, so that no change after the first reading is missed. */
+export function createReloader<Service extends Replacement>(options: ReloaderOptions<Service>) {
+  const { folder, database, read, forget, make, say, clock, log } = options;
+  /** Lets a service answer requests, and returns the one before; undefined during the start. */
+  let replaceBy: ((service: Service) => Service) | undefined;
+  let hasChanged = false;
   let settling: Cancel | undefined;
   let underWay = Promise.resolve();
 
-  async function takeOver(): Promise<void> {
+  const follow = watchTools(folder, (name) => {
+    if (!isOwn(name, database)) changed(); // or each reload would cause the next
+  });
+
+  /** Reloads the folder soon: one change at a time, in order. */
+  function changed(): void {
+    hasChanged = true;
+    if (replaceBy === undefined) return;
+    const replace = replaceBy;
+    settling?.();
+    settling = clock.after(SETTLE_MS, () => {
+      underWay = underWay.then(() => takeOver(replace)).catch(report);
+    });
+  }
+
+  async function takeOver(replace: (service: Service) => Service): Promise<void> {
+    follow();
+    forget(resolve(folder));
     const next = await make(await read());
     await next.open();
     const before = replace(next);
@@ -71,27 +77,49 @@ export function createReload<Service extends Replacement>(options: ReloadOptions
       .catch((error) => log.error('internal error', { error }));
   }
 
-  async function now(): Promise<void> {
-    try {
-      await takeOver();
-    } catch (error) {
-      report(error, options);
-    }
+  function report(error: unknown): void {
+    const reason = reasonOf(error);
+    log.warn('tools not reloaded', { reason });
+    say(`${reason}\n  the tools stay as they were until the next change`);
   }
 
-  return () => {
-    settling?.();
-    settling = clock.after(SETTLE_MS, () => {
-      underWay = underWay.then(now);
-    });
+  return {
+    /** Makes the first service. A mistake in a file leaves it without tools; anything else is thrown. */
+    async makeFirst(): Promise<Service> {
+      try {
+        return await make(await read());
+      } catch (error) {
+        const bare = await make([]); // throws as well unless the files are at fault
+        report(error);
+        return bare;
+      }
+    },
+    /** Reloads at changes from now on, and once for those before. */
+    begin(replace: (service: Service) => Service): void {
+      replaceBy = replace;
+      if (hasChanged) changed();
+    },
   };
+}
+
+/** What the names of a database's files end in, behind that of its own. */
+const DATABASE_PARTS: readonly string[] = ['', '-wal', '-shm', '-journal', '-owner'];
+
+/** The development secret (users/dev-secret.ts), and what a shell is usually told to call the file with the log. */
+const OTHER_OWN = /^jwt-secret(?:\.|$)|\.log$|^nohup\.out$/;
+
+/** Returns whether the server itself writes a file of this name, which may be in the folder of the tools. */
+function isOwn(name: string, database: DatabaseConfig): boolean {
+  const file = database.mode === 'embedded' ? database.path : database.replicaFile;
+  const isOfDatabase = file !== null && DATABASE_PARTS.some((part) => name === basename(file) + part);
+  return isOfDatabase || OTHER_OWN.test(name);
 }
 
 /**
  * Calls `changed` at every change in the folder, with the name of the file, and whenever the folder appears, disappears or is
  * replaced, with no name. Returns a function that is called before the folder is read: it watches the one that is there then.
  */
-export function watchTools(folder: string, changed: (name: string) => void): () => void {
+function watchTools(folder: string, changed: (name: string) => void): () => void {
   let watcher: FSWatcher | undefined;
   let isReplaced = true; // one that was replaced has no events
   const follow = () => {

@@ -2,7 +2,6 @@
 // has what differs between Bun and Deno.
 
 import { existsSync } from 'node:fs';
-import { basename, resolve } from 'node:path';
 import { type PreparedService, prepareService, type ServiceOptions } from '../app.ts';
 import { type Config, parseConfig } from '../config/config.ts';
 import type { Env } from '../config/env.ts';
@@ -20,6 +19,7 @@ import { redact } from '../watch/redact.ts';
 import type { Connections } from '../web/context.ts';
 import { banner, logListening } from './banner.ts';
 import { watchLoop } from './loop-watch.ts';
+import type { CreateReloader } from './reload.ts';
 import { flushLog, obeySignals, type RunningServer, shutDown } from './stop.ts';
 
 export interface ServeOptions {
@@ -62,16 +62,16 @@ export interface Runtime {
 
 const DEFAULT_FOLDER = './tools';
 
-/** Watches a folder, like `watchTools` (reload.ts). */
-export type Watch = (folder: string, changed: (name: string) => void) => () => void;
-
-/** Starts the server. `custom`: tools and resources besides the tools folder's. `watch`: reloads tools as they change. */
-export async function start(runtime: Runtime, custom: Custom = {}, watch?: Watch): Promise<void> {
+/**
+ * Starts the server. `custom`: tools and resources besides the tools folder's. `createReloader`: reloads tools as they
+ * change (reload.ts).
+ */
+export async function start(runtime: Runtime, custom: Custom = {}, createReloader?: CreateReloader): Promise<void> {
   const parsed = parseConfig(runtime.env);
   if (!parsed.ok) return fail(runtime, parsed.error);
   const log = createLog({ level: parsed.value.logLevel, clock: systemClock, write: runtime.writeOut });
   try {
-    await run(runtime, parsed.value, custom, log, watch);
+    await run(runtime, parsed.value, custom, log, createReloader);
   } catch (error) {
     await flushLog(log); // its warnings may be the cause
     fail(runtime, [reasonOf(error)]);
@@ -86,7 +86,13 @@ function fail(runtime: Runtime, lines: readonly string[]): never {
   return runtime.exit(1);
 }
 
-async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, watch?: Watch): Promise<void> {
+async function run(
+  runtime: Runtime,
+  config: Config,
+  custom: Custom,
+  log: Log,
+  createReloader?: CreateReloader,
+): Promise<void> {
   if (config.reusePort && !runtime.sharesPorts) {
     throw new Error(expected('REUSE_PORT', 'to be unset; only Bun on Linux shares a port among processes'));
   }
@@ -96,7 +102,6 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   // before tool files are loaded, because they may cause such errors, too.
   runtime.onStrayError((error) => log.error('internal error', { perhaps: lastCalled(), error }));
   const tls = config.tls && (await import('../config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
-  const reloading = watch && (await import('./reload.ts')); // in development
   const folder = config.toolsDir ?? DEFAULT_FOLDER;
   const lastWords = (line: string) => runtime.onExit(() => runtime.writeErr(errorLine(line)));
   let hasFolder = false;
@@ -106,7 +111,7 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
     const { readToolFolder } = await import('../tools/folder/read-folder.ts');
     return readToolFolder(folder, runtime.importTool, lastWords);
   };
-  const inFolder = watch === undefined ? await read() : []; // first, so that a mistake leaves the port to others
+  const inFolder = createReloader === undefined ? await read() : []; // first, so that a mistake leaves the port to others
   let end = () => flushLog(log);
   // Before anything that waits: without a handler no signal reaches the first process of a container. After tool files:
   // one that loads for ever would keep the handler from running.
@@ -129,15 +134,9 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
       certificateEndsAtMs: tls?.endsAtMs,
     });
   const say = (line: string) => runtime.writeErr(errorLine(line));
-  let hasChanged = false; // during the start
-  let reload = () => {
-    hasChanged = true;
-  };
-  // Watches before reading, so that no change is missed.
-  const follow = watch?.(folder, (name) => {
-    if (!isOwn(name, config)) reload(); // or each reload would cause the next
-  });
-  let service = await (reloading === undefined ? make(inFolder) : reloading.makeFirst({ read, make, say, log }));
+  const { database } = config;
+  const reloader = createReloader?.({ folder, database, read, forget: runtime.forgetTools, make, say, clock, log });
+  let service = await (reloader === undefined ? make(inFolder) : reloader.makeFirst());
   lastCalled = () => service.lastCalled();
   logStarted(env, config, service, log);
   if (tls !== null) warnOfCertificate(tls, clock.nowMs(), log);
@@ -146,21 +145,12 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   const { server, answerBy } = door ?? (await listen(runtime, config, tls));
   answerBy(service.app.fetch);
   end = () => shutDown(service, server, log); // whichever service runs then
-  if (reloading !== undefined) {
-    const replace = (next: PreparedService): PreparedService => {
-      const before = service;
-      service = next;
-      answerBy(next.app.fetch);
-      return before;
-    };
-    const readAnew = () => {
-      follow?.();
-      runtime.forgetTools(resolve(folder));
-      return read();
-    };
-    reload = reloading.createReload({ read: readAnew, make, replace, say, clock, log });
-    if (hasChanged) reload();
-  }
+  reloader?.begin((next) => {
+    const before = service;
+    service = next;
+    answerBy(next.app.fetch);
+    return before;
+  });
   void service.fetchKeys();
   watchLoop({ clock, log, lastCalled });
   const facts = { listening, publicUrl: service.url, runScript, env, custom: service.custom, folder, hasFolder };
@@ -174,19 +164,6 @@ function isThere(folder: string): boolean {
   } catch {
     return false; // Deno may not read it
   }
-}
-
-/** What the names of a database's files end in, behind that of its own. */
-const DATABASE_PARTS: readonly string[] = ['', '-wal', '-shm', '-journal', '-owner'];
-
-/** The development secret (users/dev-secret.ts), and what a shell is usually told to call the file with the log. */
-const OTHER_OWN = /^jwt-secret(?:\.|$)|\.log$|^nohup\.out$/;
-
-/** Returns whether the server itself writes a file of this name, which may be in the folder of the tools. */
-function isOwn(name: string, { database }: Config): boolean {
-  const file = database.mode === 'embedded' ? database.path : database.replicaFile;
-  const isOfDatabase = file !== null && DATABASE_PARTS.some((part) => name === basename(file) + part);
-  return isOfDatabase || OTHER_OWN.test(name);
 }
 
 /** Logs the configuration, and variables that are surely not as intended. */

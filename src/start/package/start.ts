@@ -3,7 +3,8 @@
 
 import type { Resource } from '../../calls/content.ts';
 import type { MakePrompts, MakeTools } from '../../tools/folder/tool-file.ts';
-import { start as startOn, type Watch } from '../server.ts';
+import type { CreateReloader } from '../reload.ts';
+import { start as startOn } from '../server.ts';
 
 /** Resolves with the runtime of Bun, or of Deno. */
 export function thisRuntime() {
@@ -29,7 +30,7 @@ export async function start(options: StartOptions = {}): Promise<void> {
 }
 
 /** Starts the server as the command `mcp-key-server`, beside its other commands. */
-export async function startAsCommand(watch?: Watch): Promise<void> {
+export async function startAsCommand(createReloader?: CreateReloader): Promise<void> {
   const { runtime } = await thisRuntime();
-  await startOn({ ...runtime, runScript: runtime.executable ?? runtime.packageCommand() }, {}, watch);
+  await startOn({ ...runtime, runScript: runtime.executable ?? runtime.packageCommand() }, {}, createReloader);
 }
