@@ -4,7 +4,6 @@ import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
 import { expected } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
-import { developmentSecret } from './dev-secret.ts';
 import type { IdentityClaims } from './identity.ts';
 import type { UserTokens } from './user-token.ts';
 import { issuerOutageIn, secretKey, type VerificationKeys } from './verification-keys.ts';
@@ -79,8 +78,10 @@ async function verificationKeys(
   switch (jwt.kind) {
     case 'secret':
       return jwt.previous === null ? secretKey(jwt.secret) : secretKey(jwt.secret, jwt.previous);
-    case 'dev-secret':
+    case 'dev-secret': {
+      const { developmentSecret } = await import('./dev-secret.ts'); // who has set a secret or issuer never needs it
       return secretKey(developmentSecret(jwt.folder));
+    }
     case 'jwks':
       return keySetOf(jwt.url);
     case 'discovery': {
