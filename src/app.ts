@@ -107,6 +107,11 @@ async function signInOf(core: Core) {
   return (await import('./doors/signin/index.ts')).openSignIn(core);
 }
 
+/** Loads the access log, if it is on. */
+async function accessLogOf(core: Core) {
+  return core.config.accessLog ? (await import('./api/access-log.ts')).createAccessLog(core) : [];
+}
+
 /** Registers the tools, prompts and resources: the server's, those of doors, and the operator's. */
 function registerAll(core: Core, ofDoors: readonly ToolFile[], options: ServiceOptions) {
   const { config, env, guards, keys } = core;
@@ -131,6 +136,7 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
   const workloads = workloadGrants(children.delegate);
   const signIn = await signInOf(core);
   const traces = await openTraces(core);
+  const accessLog = await accessLogOf(core);
   const counted = { sessions: sse.count, spansDropped: traces?.dropped, measureProcess, certificateEndsAtMs };
   metrics?.addGauges({ ...core, ...counted });
   const api = createApi({
@@ -142,7 +148,7 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
     authorizationServer: signIn?.authorizationServer ?? null,
     handsOutKeys: signIn?.handsOutKeys ?? false,
     health: healthRoute({ ...core, store: database, sessions: sse.count }),
-    observers: [metrics?.observer ?? [], traces?.observer ?? []].flat(),
+    observers: [accessLog, metrics?.observer ?? [], traces?.observer ?? []].flat(),
     doors: ({ mcpOver, signInAt, toolOf }) => ({
       ...sse.routes({ ...core, mcp: mcpOver('sse'), toolOf, signIn: signInAt('/sse') }),
       metrics: metrics?.route ?? null,

@@ -1,5 +1,5 @@
-// Puts the HTTP API together: the handlers of the routes, the checks before them, and the access log. table.ts
-// describes each route.
+// Puts the HTTP API together: the handlers of the routes, the checks before them, and what watches both. table.ts describes
+// each route.
 
 import type { Guards } from '../calls/guards.ts';
 import type { Identify } from '../calls/identify.ts';
@@ -22,7 +22,7 @@ import { createRequestChecks, type Handler, type Handlers, type Route } from '..
 import type { Streams } from '../web/stream.ts';
 import { aboutRoute } from './about.ts';
 import { metadataUrl, type ProtectedPath, resourceMetadataRoutes } from './metadata.ts';
-import { createAccessLog, type Observed, type Observer, observing, type Transport } from './observer.ts';
+import { type Observed, type Observer, observing, type Transport } from './observer.ts';
 import { openapiRoute } from './openapi.ts';
 import { previewRoute } from './preview.ts';
 import { type RevokeTokens, revokeRoute } from './revoke.ts';
@@ -51,7 +51,7 @@ export interface ApiOptions {
   /** The scopes that tools and prompts demand of keys. */
   readonly keyScopes: readonly string[];
   readonly health: Handler;
-  /** What watches requests and calls, besides the access log. */
+  /** What watches requests and calls. */
   readonly observers: readonly Observer[];
   readonly doors: (core: CoreParts) => DoorRoutes;
   /** The id of the process. */
@@ -73,10 +73,9 @@ export interface CoreParts {
 export type DoorRoutes = Partial<Readonly<Record<RouteName, Served>>>;
 
 export function createApi(options: ApiOptions): DispatchOptions {
-  const { config, address, bodies, instance, observers, clock, log } = options;
-  const { production, trustProxy, tls, accessLog, basePath, allowedHosts, allowedOrigins } = config;
-  const logged = { clock, log, trustProxy, verifyRoute: `${basePath}/verify` };
-  const observed = observing([...(accessLog ? [{ request: createAccessLog(logged) }] : []), ...observers]);
+  const { config, address, bodies, instance, observers, log } = options;
+  const { production, trustProxy, tls, allowedHosts, allowedOrigins } = config;
+  const observed = observing(observers);
   return {
     routes: routesOf(options, observed),
     check: createRequestChecks({ allowedHosts, allowedOrigins, address }),

@@ -1,14 +1,8 @@
 // Defines what may watch requests and calls: the access log, metrics, traces. Each wraps what it watches.
 
-import { callerOf, callIn } from '../calls/call.ts';
 import type { Run } from '../calls/run.ts';
-import type { Clock } from '../ground/runtime.ts';
-import { clientText } from '../mcp/client.ts';
 import type { Mcp } from '../mcp/server.ts';
-import type { Log } from '../watch/log.ts';
-import { excerptOf, redactHashes } from '../watch/redact.ts';
-import { forwardedPath, type ObserveRequest } from '../web/context.ts';
-import { codeOf } from '../web/problem-response.ts';
+import type { ObserveRequest } from '../web/context.ts';
 
 export type Transport = 'rest' | 'http' | 'sse';
 
@@ -41,66 +35,4 @@ function observingRequests(all: readonly ObserveRequest[]): ObserveRequest | und
       for (const end of ends) end(response);
     };
   };
-}
-
-// The access log: with ACCESS_LOG=1, writes a line for each request when its response leaves.
-
-interface AccessLogOptions {
-  readonly clock: Clock;
-  readonly log: Log;
-  /** The route of /verify, whose lines have the path that a trusted proxy asks about. */
-  readonly verifyRoute: string;
-  readonly trustProxy: number;
-}
-
-export const createAccessLog =
-  ({ clock, log, verifyRoute, trustProxy }: AccessLogOptions): ObserveRequest =>
-  (context) => {
-    const startedMs = clock.monotonicMs();
-    const address = context.clientAddress(); // read now: a client that has left has none
-    return (response) => {
-      const { status } = response;
-      const { requestId, request, headers, route } = context;
-      const call = callIn(context);
-      const durationMs = Math.round((clock.monotonicMs() - startedMs) * 1000) / 1000;
-      const tool = call?.tool || context.tool;
-      const { keyId, keyName: name, subject, parentId, actor } = call?.auth ?? call?.response.refused ?? {};
-      const keyName = name && redactHashes(name); // a person may name a key by its hash
-      const caller =
-        keyId === undefined
-          ? { userId: subject, ...(actor !== subject && { actor }) }
-          : {
-              keyId,
-              keyName,
-              owner: subject,
-              ...(parentId && { parentId }),
-              ...ruleFields(call),
-            };
-      const cost = call?.cost === 1 ? undefined : call?.cost;
-      const { traceId } = call?.caller ?? callerOf(context);
-      const userAgent = headers.get('user-agent');
-      const path = route === verifyRoute && trustProxy > 0 ? forwardedPath(headers) : undefined;
-      log.info('request', {
-        requestId,
-        traceId,
-        method: request.method,
-        route,
-        path,
-        tool,
-        cost,
-        status,
-        code: codeOf(response) ?? call?.response.code,
-        durationMs,
-        address,
-        ...caller,
-        userAgent: userAgent ? excerptOf(userAgent) : undefined,
-        client: clientText(context.clientInfo),
-      });
-    };
-  };
-
-/** Returns whose token was presented in place of a key, and the rule that let it in. */
-function ruleFields(call: ReturnType<typeof callIn>) {
-  const rule = call?.proof?.key?.rule ?? call?.response.refused?.rule;
-  return rule && { rule: rule.id, workload: rule.workload };
 }

@@ -3,7 +3,7 @@
 import { type Awaitable, isPromise } from '../ground/result.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
 import { isObject } from '../ground/text.ts';
-import { redact, redactKeys } from '../watch/redact.ts';
+import { redactKeys } from '../watch/redact.ts';
 
 export interface Connections {
   /** Returns the address of the socket's peer; null if the connection is gone. */
@@ -276,18 +276,6 @@ function forwardedRequestId(headers: Headers): string | null {
   const id = headers.get('x-request-id');
   return id !== null && REQUEST_ID.test(id) && redactKeys(id) === id ? id : null;
 }
-
-/**
- * Returns the path that a proxy asks about, for the log. The query may hold secrets, so it is left out. Secrets in the
- * path are redacted before it is cut, because half a key may not look like one.
- */
-export function forwardedPath(headers: Headers): string | undefined {
-  const path = headers.get('x-forwarded-uri')?.split(/[?#]/, 1)[0];
-  return path?.startsWith('/') ? redact(path).slice(0, PATH_CHARS_MAX) : undefined;
-}
-
-/** Long enough to tell one call from another. */
-const PATH_CHARS_MAX = 500;
 
 const REQUEST_ID = /^[\w.-]{1,128}$/;
 
