@@ -15,7 +15,8 @@ import { waitFor } from '../support/wait-for.ts';
 /** What is asked first of a door; `file` is loaded only then. */
 interface FirstUse {
   readonly path: string;
-  readonly form: string;
+  /** What is posted; without it, a stream is opened. */
+  readonly form?: string;
   /** What the form is, if it is none. */
   readonly type?: string;
   readonly file: string;
@@ -29,6 +30,7 @@ const DOORS: Readonly<Record<string, FirstUse>> = {
     form: 'grant_type=urn:ietf:params:oauth:grant-type:token-exchange&subject_token=x',
     file: 'exchange.ts',
   },
+  sse: { path: '/sse', file: 'sse.ts' },
 };
 
 const RUNTIMES: readonly Runtime[] = rows(['bun', 'deno'], 1);
@@ -41,7 +43,7 @@ describe.each(RUNTIMES.flatMap((runtime) => Object.keys(DOORS).map((door) => [ru
       form,
       file,
       type = 'application/x-www-form-urlencoded',
-    }: FirstUse = DOORS[door] ?? { path: '', form: '', file: '' };
+    }: FirstUse = DOORS[door] ?? { path: '', file: '' };
 
     async function start(root: string): Promise<ServerProcess> {
       const server = await startServer({ root, runtime, env: { JWT_SECRET: TEST_SECRET } });
@@ -51,8 +53,9 @@ describe.each(RUNTIMES.flatMap((runtime) => Object.keys(DOORS).map((door) => [ru
 
     const ask = async ({ url }: ServerProcess) => {
       const headers = { 'content-type': type };
-      const response = await fetch(url + path, { method: 'POST', headers, body: form });
-      return [response.status, await response.json()] as const;
+      const response = await fetch(url + path, form === undefined ? {} : { method: 'POST', headers, body: form });
+      const isStream = response.ok && form === undefined;
+      return [response.status, await (isStream ? response.body?.cancel() : response.json())] as const;
     };
 
     const errors = (server: ServerProcess) =>

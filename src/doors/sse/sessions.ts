@@ -50,7 +50,7 @@ export function asVisitor({ user, key }: Identity): Visitor {
   };
 }
 
-export const NO_SESSION: Problem = { code: 'session_not_found' };
+const NO_SESSION: Problem = { code: 'session_not_found' };
 
 const sharesOwner = (session: Session, owners: readonly string[]): boolean =>
   owners.some((owner) => session.owners.includes(owner));

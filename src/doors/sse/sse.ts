@@ -29,9 +29,9 @@ import type { Body } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../../web/headers.ts';
 import { problemResponse, type SignIn } from '../../web/problem-response.ts';
-import { type BodyHandler, type Handler, queryOf, refuseInClear } from '../../web/router.ts';
-import { EVENT_STREAM_HEADERS, type Streams } from '../../web/stream.ts';
-import { asVisitor, NO_SESSION, type Session, type Sessions, type Visitor } from './sessions.ts';
+import { refuseInClear } from '../../web/router.ts';
+import type { Streams } from '../../web/stream.ts';
+import { asVisitor, createSessions, type Session, type Sessions, type Visitor } from './sessions.ts';
 
 export interface SseRouteOptions {
   readonly mcp: Mcp;
@@ -43,31 +43,23 @@ export interface SseRouteOptions {
   readonly address: { readonly path: string };
   /** Where OAuth clients sign in; null: they are never challenged. */
   readonly signIn: SignIn | null;
-  /** `reusePort`: several processes share the port, so a POST might not reach the process with the stream. */
   readonly config: { readonly reusePort: boolean };
   readonly log: Log;
 }
 
-const EXPECTED_ID = 'Expected the session id that the stream began with';
-const NO_SESSION_ID: Problem = {
-  code: 'invalid_input',
-  detail: EXPECTED_ID,
-  issues: [{ path: 'sessionId', message: EXPECTED_ID }],
-};
 const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request with this id is under way' };
 
-export function sseRoutes(
-  sessions: Sessions,
-  { mcp, toolOf, streams, identify, address: server, config, signIn, log }: SseRouteOptions,
-): { readonly open: Handler; readonly post: BodyHandler } {
+export type SseRoutes = ReturnType<typeof sseRoutes>;
+
+/** Creates the handlers of both routes, for `index.ts`, which answers what needs no session. */
+export function sseRoutes({ mcp, toolOf, streams, identify, address: server, signIn, log }: SseRouteOptions) {
+  const sessions = createSessions();
   const reply = createReply(mcp, sessions, signIn);
 
-  async function open(context: RequestContext): Promise<Response> {
-    const { request, requestId } = context;
-    if (config.reusePort) return problemResponse({ code: 'sse_unavailable' }, requestId);
-    if (request.method === 'HEAD') return new Response(null, { headers: EVENT_STREAM_HEADERS });
+  /** Opens a stream. `address`: the client's. */
+  async function open(context: RequestContext, address: string): Promise<Response> {
+    const { requestId } = context;
     const sender = new Sender(context, identify, log);
-    const address = context.clientAddress(); // read now: a client that has left has none
     const bad = signIn && (await sender.badBearer());
     if (bad !== null) return unauthorized(context, bad, signIn);
     const visitor = await visitorOf(sender, null);
@@ -82,11 +74,9 @@ export function sseRoutes(
   const visitorOf = async (sender: Sender, metaKey: string | null): Promise<Visitor> =>
     asVisitor(await sender.identify(metaKey));
 
-  async function post(context: RequestContext, body: Body): Promise<Response> {
+  /** Answers a message of a session that is there. */
+  async function post(sessionId: string, context: RequestContext, body: Body): Promise<Response> {
     const { requestId } = context;
-    const sessionId = queryOf(context.request.url).get('sessionId');
-    if (!sessionId) return problemResponse(NO_SESSION_ID, requestId);
-    if (!sessions.has(sessionId)) return problemResponse(NO_SESSION, requestId);
     if (!body.ok) {
       const { error } = body;
       return error.code === 'invalid_json' ? refusal(undefined, PARSE_ERROR) : problemResponse(error, requestId);
@@ -148,7 +138,7 @@ export function sseRoutes(
     return new Response(text, { status: 400, headers: UNCACHED_JSON_HEADERS });
   }
 
-  return { open, post };
+  return { sessions, open, post };
 }
 
 function createReply(mcp: Mcp, sessions: Sessions, signIn: SignIn | null) {

@@ -5,6 +5,8 @@ import { defineTool } from '../../../src/start/package/index.ts';
 import { createAuthorizationServer } from '../../support/authorization-server.ts';
 import { postJson } from '../../support/client.ts';
 import { testClock } from '../../support/clock.ts';
+import { parseResponses } from '../../support/http-responses.ts';
+import { openHttpSocket } from '../../support/http-socket.ts';
 import { ACCEPT, call, openSse, post, request, WITH_WIDGETS } from '../../support/mcp.ts';
 import { sessionsOf } from '../../support/sse-socket.ts';
 import { bearer, createTestApp, NO_CONNECTION, readResponse, sharedApp, type TestApp } from '../../support/test-app.ts';
@@ -86,6 +88,18 @@ describe('POST /messages', () => {
     const response = await readResponse(await postJson(app.url + path, request('ping')));
     expect(response).toMatchObject({ status, body: problem });
     expect(JSON.stringify(response.body)).not.toContain('tool');
+  });
+
+  test('two in one packet are both answered, even before the first stream', async () => {
+    await using app = await createTestApp();
+    const message = JSON.stringify(request('ping'));
+    const written = (header: string) =>
+      `POST /messages?sessionId=none HTTP/1.1\r\nHost: localhost\r\n${header}Content-Type: application/json\r\nContent-Length: ${message.length}\r\n\r\n${message}`;
+    const connection = await openHttpSocket(app.url);
+    connection.socket.write(written('') + written('Connection: close\r\n'));
+    await connection.closed;
+    const { responses } = parseResponses(connection.received(), false);
+    expect(responses.map(({ status }) => status)).toEqual([404, 404]);
   });
 
   test.each<[string, string, Record<string, string>, number, unknown]>([
