@@ -3,9 +3,18 @@
 import { parseArgs } from 'node:util';
 import { parseLimit, parseQuota } from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
-import { A_KEY_NAME, A_SCOPE, isKeyName, isScope, isWithinEdits, REPLACEMENT, reasonOf } from '../ground/text.ts';
+import {
+  A_KEY_NAME,
+  A_SCOPE,
+  isKeyName,
+  isScope,
+  isSubject,
+  isWithinEdits,
+  REPLACEMENT,
+  reasonOf,
+  SUBJECT_CHARS_MAX,
+} from '../ground/text.ts';
 import { isIdShaped } from '../keys/record.ts';
-import { isSubject, SUBJECT_CHARS_MAX } from '../users/identity.ts';
 import { UsageError } from './io.ts';
 
 export interface Kind<T> {

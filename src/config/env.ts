@@ -10,9 +10,9 @@ import {
   REQUESTS_MAX,
 } from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
-import { expected, isScope, KEY_PREFIX_PATTERN, REPLACEMENT, splitScopes } from '../ground/text.ts';
+import { expected, isScope, isSubject, KEY_PREFIX_PATTERN, REPLACEMENT, splitScopes } from '../ground/text.ts';
 import { anyOrigin, outlinedUrl, publicUrl, shownUrl, signInUrl, trustedUrl } from '../ground/urls.ts';
-import { isSubject, JWT_SECRET_BYTES_MIN } from '../users/identity.ts';
+import { JWT_SECRET_BYTES_MIN } from '../users/verification-keys.ts';
 import { LOG_LEVELS } from '../watch/log.ts';
 import { clientRulesOf } from './client-ids.ts';
 import { databasePlace, replicaPath } from './database.ts';

@@ -32,6 +32,12 @@ export function hasLength(text: string, min: number, max: number): boolean {
 /** Returns whether a key, or a client that asks for one, may be called so. */
 export const isKeyName = (text: string): boolean => hasLength(text, 1, 200) && isStorable(text) && isVisible(text);
 
+/** The most characters of an owner's name, which is the `sub` of tokens (OpenID Connect Core §2). */
+export const SUBJECT_CHARS_MAX = 255;
+
+/** Returns whether a text can be an owner of keys. */
+export const isSubject = (text: string): boolean => hasLength(text, 1, SUBJECT_CHARS_MAX) && isStorable(text);
+
 /** What the name of a key is, for messages. */
 export const A_KEY_NAME = '1 to 200 characters without controls, and not blank';
 

@@ -11,9 +11,8 @@ import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { JsonObject } from '../ground/text.ts';
-import { type IdentityClaims, identityOf } from './identity.ts';
 import { type Verdict, verifySigned } from './signature.ts';
-import { whyNoUserToken } from './user-token.ts';
+import { type IdentityClaims, identityOf, whyNoUserToken } from './user-token.ts';
 import type { VerificationKeys } from './verification-keys.ts';
 
 const CLOCK_TOLERANCE_S = 5;

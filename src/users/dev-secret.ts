@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import { makeOwn } from '../ground/private-files.ts';
 import { systemRandom } from '../ground/runtime.ts';
 import { reasonOf } from '../ground/text.ts';
-import { JWT_SECRET_BYTES_MIN } from './identity.ts';
+import { JWT_SECRET_BYTES_MIN } from './verification-keys.ts';
 
 const SECRET_BYTES = 32;
 const DELETE_IT = 'delete it, and it is made anew';

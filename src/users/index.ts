@@ -4,8 +4,7 @@ import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
 import { expected } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
-import type { IdentityClaims } from './identity.ts';
-import type { UserTokens } from './user-token.ts';
+import type { IdentityClaims, UserTokens } from './user-token.ts';
 import { issuerOutageIn, secretKey, type VerificationKeys } from './verification-keys.ts';
 import { createJwtVerifier, type JwtVerifierOptions } from './verifier.ts';
 

@@ -1,7 +1,11 @@
-// Decides by its header and claims whether a JWT is a user's token, or can be one, before anything is fetched or verified.
-// Pure. It is the one place where a user's token could be taken for a workload's, or the other way round.
+// Decides by its header and claims whether a JWT is a user's token, or can be one, before anything is fetched or verified; and
+// whose token it is: the owner of keys, the person, and what the person may grant. Pure. It is the one place where a user's
+// token could be taken for a workload's, or the other way round.
 
-import type { JsonObject } from '../ground/text.ts';
+import type { UserIdentity } from '../calls/user-jwt.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import { isObject, isScope, isSubject, type JsonObject, SUBJECT_CHARS_MAX, splitScopes } from '../ground/text.ts';
 
 /** The latest `exp`. A later one is in milliseconds, and would be good for thousands of years. */
 export const EXP_S_MAX = 1e11;
@@ -47,3 +51,50 @@ export function isUsers(header: JsonObject, claims: JsonObject, users: UserToken
 /** Returns whether a token's `aud`, a text or a list of texts, has one of the audiences (RFC 7519 §4.1.3). */
 export const hasAudience = (aud: unknown, audiences: readonly string[]): boolean =>
   (Array.isArray(aud) ? aud : [aud]).some((one) => typeof one === 'string' && audiences.includes(one));
+
+// Whose token it is.
+
+export interface IdentityClaims {
+  readonly owner: string;
+  /** The claim with the scopes that the person may grant; null: anybody may grant any. */
+  readonly scope: string | null;
+  /** The claim of admins and its value; null: there are no admins. */
+  readonly admin: { readonly name: string; readonly value: string } | null;
+}
+
+export function identityOf(claims: JsonObject, names: IdentityClaims): Result<UserIdentity, Problem> {
+  const actor = subjectIn(claims, 'sub');
+  if (!actor.ok) return actor;
+  const subject = subjectIn(claims, names.owner); // no fallback: keys would change owners later
+  if (!subject.ok) return subject;
+  const grantable = names.scope === null ? null : scopesIn(claimIn(claims, names.scope));
+  const isAdmin = names.admin !== null && textsIn(claimIn(claims, names.admin.name)).includes(names.admin.value);
+  return ok({ subject: subject.value, actor: actor.value, grantable, isAdmin });
+}
+
+/** Returns the claim of exactly this name, else the one at a path with dots (`realm_access.roles`). */
+function claimIn(claims: JsonObject, name: string): unknown {
+  if (Object.hasOwn(claims, name)) return claims[name];
+  let found: unknown = claims;
+  for (const part of name.split('.')) {
+    if (!isObject(found) || !Object.hasOwn(found, part)) return undefined;
+    found = found[part];
+  }
+  return found;
+}
+
+function subjectIn(claims: JsonObject, name: string): Result<string, Problem> {
+  const value = claimIn(claims, name);
+  if (typeof value === 'string' && isSubject(value)) return ok(value);
+  const reason = `${name} must be 1 to ${SUBJECT_CHARS_MAX} characters without controls`;
+  return err({ code: 'invalid_token', reason });
+}
+
+/** Returns the scopes in a claim. Other words grant nothing. */
+const scopesIn = (claim: unknown): readonly string[] => textsIn(claim).filter(isScope);
+
+/** Returns the words of a claim: text separated by spaces, or an array of texts. Anything else has none. */
+function textsIn(claim: unknown): readonly string[] {
+  const texts: unknown = typeof claim === 'string' ? splitScopes(claim) : claim;
+  return Array.isArray(texts) && texts.every((text) => typeof text === 'string') ? texts : [];
+}

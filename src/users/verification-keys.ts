@@ -22,6 +22,8 @@ export interface KeysOf {
   readonly keys: JwtKeys;
 }
 
+export const JWT_SECRET_BYTES_MIN = 32; // HS256 needs a key at least as long as the hash (RFC 7518 §3.2)
+
 /** Creates the keys of an HS256 secret, and of a previous one that is still accepted. */
 export function secretKey(...secrets: readonly string[]): VerificationKeys {
   const keys = secrets.map((secret) => new TextEncoder().encode(secret));

@@ -11,9 +11,9 @@ export { METRICS } from '../../src/doors/metrics/series.ts';
 export { LIMITS, type Limit } from '../../src/ground/limits/index.ts';
 export { problemText, publicPart, type ServerCode } from '../../src/ground/problem.ts';
 export { KEYS_MAX_DEFAULT } from '../../src/ground/rate-limit.ts';
+export { SUBJECT_CHARS_MAX } from '../../src/ground/text.ts';
 export { TABLES } from '../../src/store/tables.ts';
 export { EVENT_KINDS } from '../../src/store/trail.ts';
-export { SUBJECT_CHARS_MAX } from '../../src/users/identity.ts';
 export { EVENTS } from '../../src/watch/events.ts';
 export { BODY_BYTES_MAX } from '../../src/web/body.ts';
 
