@@ -1,10 +1,7 @@
 // Declares the interface of one SQLite database, which embedded/ and remote/ implement, and validates values it returns.
 
-import type { ReachedPosition } from '../ground/change-feed.ts';
 import { StoreOutage } from '../ground/result.ts';
-import type { Clock } from '../ground/runtime.ts';
 import { reasonOf } from '../ground/text.ts';
-import type { Log } from '../watch/log.ts';
 
 export type Value = string | number | bigint | ArrayBuffer | null;
 
@@ -76,6 +73,16 @@ const NOW: Statement = { sql: "SELECT (julianday('now') - 2440587.5) * 86400000 
 
 export const nowMsOf = async (db: Database): Promise<number> => Number(firstOf(await db.read(NOW)).now_ms);
 
+/**
+ * Fails if the database is read-only, or has no room for what one change of a key writes. It writes a code that nobody has
+ * and that has ended, which the upkeep deletes. A row that stays the same would write no page.
+ */
+export const WRITE_PROBE: Statement = {
+  sql: `INSERT INTO codes (hash, ends_at_ms, content) VALUES ('probe', 0, hex(randomblob(32768)))
+ON CONFLICT (hash) DO UPDATE SET content = excluded.content`,
+  unsynced: true,
+};
+
 /** Returns an integer of a row. Throws a StoreOutage if the database sent anything else. */
 export function wholeIn(row: Row, column: string): number {
   const value = row[column];
@@ -139,26 +146,3 @@ export interface EmbeddedConfig {
 }
 
 export type DatabaseConfig = EmbeddedConfig | RemoteConfig;
-
-/** A local copy of a remote database's keys, for reads. */
-export interface Replica {
-  /** Opens it, once the primary is known to respond. */
-  open(): void;
-  /** Reads one statement; null if the replica does not respond. */
-  read(statement: Statement): Promise<readonly Row[] | null>;
-  /** Returns its state, as seen by a process that has seen everything up to `reached`. */
-  state(reached: ReachedPosition): Promise<string>;
-  /** Drops the replica's data after the primary was replaced. */
-  discard(): void;
-  close(): Promise<void>;
-}
-
-export interface ReplicaOptions {
-  readonly file: string;
-  readonly readPrimary: (statement: Statement) => Promise<readonly Row[]>;
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
-/** Creates a replica that is opened later. Throws if its file belongs to another program, or is a database of keys. */
-export type CreateReplica = (options: ReplicaOptions) => Replica;

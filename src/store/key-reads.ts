@@ -5,17 +5,9 @@ import type { ListedKey, PresentedKey } from '../keys/record.ts';
 import type { Found, KeyReads, ListPlace } from '../keys/store.ts';
 import type { CountsAsOf, KeyCounts } from '../uses/store.ts';
 import { COUNTS, countArgs, countsOf, OWNER_COUNTS } from './counts.ts';
-import {
-  type Database,
-  firstOf,
-  type Replica,
-  type Row,
-  type Statement,
-  textIn,
-  type Value,
-  wholeIn,
-} from './database.ts';
+import { type Database, firstOf, type Row, type Statement, textIn, type Value, wholeIn } from './database.ts';
 import { OWNER_SETTINGS } from './owner-settings.ts';
+import type { Replica } from './remote/open.ts';
 import {
   IS_BLOCKED,
   KEY_COLUMNS,

@@ -12,11 +12,10 @@ import type { DerivedKeys, KeyStore } from '../keys/store.ts';
 import type { Log } from '../watch/log.ts';
 import { createOutageLog } from '../watch/outage.ts';
 import { countsStore } from './counts.ts';
-import { type Database, type DatabaseConfig, firstOf, nowMsOf } from './database.ts';
+import { type Database, type DatabaseConfig, firstOf, nowMsOf, WRITE_PROBE } from './database.ts';
 import { keyChanges } from './key-changes.ts';
 import { type KeyLookup, keyReads } from './key-reads.ts';
 import type { RemoteOptions } from './remote/open.ts';
-import { WRITE_PROBE } from './schema.ts';
 import { createUpkeep, type KeptDays, type Upkeep } from './upkeep.ts';
 
 /**

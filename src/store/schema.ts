@@ -37,16 +37,6 @@ const PARTS: Statement = {
 LEFT JOIN pragma_table_info(m.name) c ON m.type = 'table' WHERE m.type IN ('table', 'view', 'trigger')`,
 };
 
-/**
- * Fails if the database is read-only, or has no room for what one change of a key writes. It writes a code that nobody has
- * and that has ended, which the upkeep deletes. A row that stays the same would write no page.
- */
-export const WRITE_PROBE: Statement = {
-  sql: `INSERT INTO codes (hash, ends_at_ms, content) VALUES ('probe', 0, hex(randomblob(32768)))
-ON CONFLICT (hash) DO UPDATE SET content = excluded.content`,
-  unsynced: true,
-};
-
 const unusable = (what: string, advice: string) =>
   new UnusableDatabase(`DATABASE_URL: this database ${what}${advice}`, `it ${what}`);
 

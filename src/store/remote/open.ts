@@ -2,13 +2,21 @@
 // empty one. Until then every statement fails with the reason.
 
 import { singleFlight } from '../../ground/cache.ts';
+import type { ReachedPosition } from '../../ground/change-feed.ts';
 import { isOutage, outageIn, StoreOutage } from '../../ground/result.ts';
 import { type Clock, withTimeout } from '../../ground/runtime.ts';
 import { shownUrl } from '../../ground/urls.ts';
 import type { Log } from '../../watch/log.ts';
 import { createOutageLog } from '../../watch/outage.ts';
-import { type CreateReplica, type Database, type RemoteConfig, UnusableDatabase } from '../database.ts';
-import { migrate, WRITE_PROBE } from '../schema.ts';
+import {
+  type Database,
+  type RemoteConfig,
+  type Row,
+  type Statement,
+  UnusableDatabase,
+  WRITE_PROBE,
+} from '../database.ts';
+import { migrate } from '../schema.ts';
 import { remoteDatabase } from './database.ts';
 
 /** How long the start waits for a primary that hangs before it goes on without it. */
@@ -16,6 +24,29 @@ const START_WAIT_MS = 2000;
 
 /** 2 ms of the primary's time. Many, because it may be far away, and waiting for it delays nothing. */
 const USES_PER_WRITE = 1000;
+
+/** A local copy of a remote database's keys, for reads. */
+export interface Replica {
+  /** Opens it, once the primary is known to respond. */
+  open(): void;
+  /** Reads one statement; null if the replica does not respond. */
+  read(statement: Statement): Promise<readonly Row[] | null>;
+  /** Returns its state, as seen by a process that has seen everything up to `reached`. */
+  state(reached: ReachedPosition): Promise<string>;
+  /** Drops the replica's data after the primary was replaced. */
+  discard(): void;
+  close(): Promise<void>;
+}
+
+export interface ReplicaOptions {
+  readonly file: string;
+  readonly readPrimary: (statement: Statement) => Promise<readonly Row[]>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Creates a replica that is opened later. Throws if its file belongs to another program, or is a database of keys. */
+export type CreateReplica = (options: ReplicaOptions) => Replica;
 
 export interface RemoteOptions {
   readonly clock: Clock;

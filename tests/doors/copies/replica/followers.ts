@@ -5,9 +5,9 @@
 
 import { join } from 'node:path';
 import { createReplica } from '../../../../src/doors/copies/replica.ts';
-import type { ReplicaOptions } from '../../../../src/store/database.ts';
 import { embeddedDatabase } from '../../../../src/store/embedded/database.ts';
 import { openSqlite } from '../../../../src/store/embedded/sqlite.ts';
+import type { ReplicaOptions } from '../../../../src/store/remote/open.ts';
 import { migrate } from '../../../../src/store/schema.ts';
 
 const [folder = '', steps = '8000'] = process.argv.slice(2);
