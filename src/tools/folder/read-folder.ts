@@ -1,10 +1,11 @@
 // Reads the folder of the operator's tools: selects its files, imports each through the runtime (main.ts,
 // main.deno.ts), and checks what it exports.
 
-import { readdirSync } from 'node:fs';
+import { readdirSync, realpathSync } from 'node:fs';
 import { basename, posix, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { type Cancel, withTimeout } from '../../ground/runtime.ts';
-import { type MakePrompts, type MakeTools, type ToolFile, unusableFile } from './tool-file.ts';
+import { type MakePrompts, type MakeTools, reasonIn, type ToolFile } from './tool-file.ts';
 
 /** Imports the module at an absolute path. */
 export type ImportModule = (path: string) => Promise<object>;
@@ -63,16 +64,76 @@ async function loadModule(file: string, importing: Promise<object>): Promise<obj
 }
 
 function toolFileOf(file: string, module: object): ToolFile {
-  const { default: made, prompts, resources } = module as { default?: unknown; prompts?: unknown; resources?: unknown };
-  const make = made ?? (prompts === undefined ? undefined : () => []); // a file may export only prompts
+  const {
+    default: exported,
+    prompts,
+    resources,
+  } = module as { default?: unknown; prompts?: unknown; resources?: unknown };
+  const make = exported ?? (prompts === undefined ? undefined : () => []); // a file may export only prompts
   if (typeof make !== 'function') {
     const found =
       make === undefined ? `it has none; ${leftOut(file)} would be left out` : `it is of type ${typeof make}`;
     throw new Error(`${file}: expected a default export (deps: ToolDeps) => Tool or Tool[], but ${found}`);
   }
-  if (prompts === undefined) return { file, make: make as MakeTools, resources };
+  const made = { file, make: make as MakeTools, resources, errorOf: (thrown: unknown) => unusableFile(file, thrown) };
+  if (prompts === undefined) return made;
   if (typeof prompts !== 'function') {
     throw new Error(`${file}: expected the export prompts to be a function (deps: ToolDeps) => Prompt or Prompt[]`);
   }
-  return { file, make: make as MakeTools, makePrompts: prompts as MakePrompts, resources };
+  return { ...made, makePrompts: prompts as MakePrompts };
+}
+
+/** Creates a one-line Error for a file that threw or couldn't be loaded: file, place and reason. */
+function unusableFile(file: string, error: unknown, remedy = ''): Error {
+  const first = error instanceof AggregateError ? error.errors[0] : error; // several syntax errors
+  return new Error(`${file}${placeOf(file, first)}: ${reasonIn(first).replaceAll(READ_AGAIN, '')}${remedy}`);
+}
+
+/** What main.ts and main.deno.ts add to the name of a reloaded file. */
+const READ_AGAIN = /\?read=\d+/g;
+
+interface Thrown {
+  readonly position?: { readonly file: string; readonly line: number; readonly column: number } | null;
+  readonly message?: string;
+  readonly stack?: string;
+}
+
+/**
+ * Returns `:line:column` in the file, or `: other:line:column` in one of its folder that it imports. A syntax error of Bun
+ * has the place as a field, others in the message or stack.
+ */
+function placeOf(file: string, error: unknown): string {
+  const { position, message, stack }: Thrown = Object(error);
+  const text = position ? `${position.file}:${position.line}:${position.column}` : `${message}\n${stack}`;
+  const names = writtenAs(file);
+  for (const written of names) {
+    const place = placesAfter(written, text).find((found) => found.startsWith(':'));
+    if (place) return place;
+  }
+  for (const folder of names.map(posix.dirname)) {
+    const [other] = placesAfter(`${folder}/`, text);
+    if (other) return `: ${posix.join(posix.dirname(file), other)}`;
+  }
+  return '';
+}
+
+/** Returns what follows a path, as far as a `:line:column`. */
+const placesAfter = (path: string, text: string): readonly string[] =>
+  text
+    .replaceAll(READ_AGAIN, '')
+    .split(path)
+    .slice(1)
+    .flatMap((after) => {
+      const [, name, place] = /^([^\n:]*)(:\d+:\d+)/.exec(after) ?? [];
+      return place === undefined ? [] : [`${name}${place}`];
+    });
+
+/** Returns the names of the file in stacks: its full path or URL, since the library has a tool.ts, too. */
+function writtenAs(file: string): readonly string[] {
+  try {
+    const paths = [resolve(file), realpathSync(file)];
+    return paths.flatMap((path) => [path, pathToFileURL(path).href]);
+  } catch {
+    return []; // it was removed meanwhile
+  }
 }

@@ -1,8 +1,5 @@
-// Defines what tool files get and export, and the one-line errors about them: file, place, and what was expected.
+// Defines what tool files get and export, and the one-line errors about them: file, and what was expected.
 
-import { realpathSync } from 'node:fs';
-import { posix, resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import type * as v from 'valibot';
 import type { Guards } from '../../calls/guards.ts';
 import type { Prompt } from '../../calls/prompt.ts';
@@ -40,6 +37,8 @@ export interface ToolFile {
   readonly makePrompts?: MakePrompts | undefined;
   /** Unchecked: tools/registry.ts checks it. */
   readonly resources?: unknown;
+  /** Returns an Error for the operator, in one line, of what its functions throw; without it, that is one already. */
+  readonly errorOf?: (thrown: unknown) => Error;
 }
 
 /** What a program adds if it starts the server itself. */
@@ -57,11 +56,13 @@ export function toolFilesOf({ tools = [], prompts = [], resources }: Custom): re
   assertFunctions('tools', tools, '=> Tool or Tool[]');
   assertFunctions('prompts', prompts, '=> Prompt or Prompt[]');
   return [
-    ...tools.map((make, index) => ({ file: `tools[${index}]`, make })),
-    ...prompts.map((makePrompts, index) => ({ file: `prompts[${index}]`, make: () => [], makePrompts })),
-    { file: 'resources', make: () => [], resources },
+    ...tools.map((make, index) => ({ ...named(`tools[${index}]`), make })),
+    ...prompts.map((makePrompts, index) => ({ ...named(`prompts[${index}]`), make: () => [], makePrompts })),
+    { ...named('resources'), make: () => [], resources },
   ];
 }
+
+const named = (file: string) => ({ file, errorOf: (thrown: unknown) => faultOf(file, reasonIn(thrown)) });
 
 function assertFunctions(name: string, list: unknown, returns: string): void {
   if (!Array.isArray(list)) throw faultOf(name, `expected an array, got ${typeof list}`);
@@ -74,69 +75,10 @@ function assertFunctions(name: string, list: unknown, returns: string): void {
 export const faultOf = (file: string, expected: string): Error =>
   new Error(file === SERVER_FILE ? expected : `${file}: ${expected}`);
 
-export function attempt<T>(file: string, make: () => T): T {
-  try {
-    return make();
-  } catch (error) {
-    throw file === SERVER_FILE ? error : unusableFile(file, error);
-  }
-}
-
-/** Creates a one-line Error for a file that threw or couldn't be loaded. */
-export function unusableFile(file: string, error: unknown, remedy = ''): Error {
-  const first = error instanceof AggregateError ? error.errors[0] : error; // several syntax errors
-  const { message = String(first) }: { message?: unknown } = Object(first); // anything can be thrown
-  const [reason = ''] = String(message).trim().replaceAll(READ_AGAIN, '').split('\n');
-  return new Error(`${file}${placeOf(file, first)}: ${reason}${remedy}`);
-}
-
-/** What main.ts and main.deno.ts add to the name of a reloaded file. */
-const READ_AGAIN = /\?read=\d+/g;
-
-interface Thrown {
-  readonly position?: { readonly file: string; readonly line: number; readonly column: number } | null;
-  readonly message?: string;
-  readonly stack?: string;
-}
-
-/**
- * Returns `:line:column` in the file, or `: other:line:column` in one of its folder that it imports. A syntax error of Bun
- * has the place as a field, others in the message or stack.
- */
-function placeOf(file: string, error: unknown): string {
-  const { position, message, stack }: Thrown = Object(error);
-  const text = position ? `${position.file}:${position.line}:${position.column}` : `${message}\n${stack}`;
-  const names = writtenAs(file);
-  for (const written of names) {
-    const place = placesAfter(written, text).find((found) => found.startsWith(':'));
-    if (place) return place;
-  }
-  for (const folder of names.map(posix.dirname)) {
-    const [other] = placesAfter(`${folder}/`, text);
-    if (other) return `: ${posix.join(posix.dirname(file), other)}`;
-  }
-  return '';
-}
-
-/** Returns what follows a path, as far as a `:line:column`. */
-const placesAfter = (path: string, text: string): readonly string[] =>
-  text
-    .replaceAll(READ_AGAIN, '')
-    .split(path)
-    .slice(1)
-    .flatMap((after) => {
-      const [, name, place] = /^([^\n:]*)(:\d+:\d+)/.exec(after) ?? [];
-      return place === undefined ? [] : [`${name}${place}`];
-    });
-
-/** Returns the names of the file in stacks: its full path or URL, since the library has a tool.ts, too. */
-function writtenAs(file: string): readonly string[] {
-  try {
-    const paths = [resolve(file), realpathSync(file)];
-    return paths.flatMap((path) => [path, pathToFileURL(path).href]);
-  } catch {
-    return []; // a program's own tools have no known file
-  }
+/** Returns why something was thrown, in one line. Anything can be thrown. */
+export function reasonIn(thrown: unknown): string {
+  const { message = String(thrown) }: { message?: unknown } = Object(thrown);
+  return String(message).trim().split('\n', 1)[0] ?? '';
 }
 
 // Reads the settings of tools: environment variables `TOOL_…`, checked when the tool is created.
