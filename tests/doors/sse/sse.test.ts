@@ -93,8 +93,8 @@ describe('POST /messages', () => {
   test('two in one packet are both answered, even before the first stream', async () => {
     await using app = await createTestApp();
     const message = JSON.stringify(request('ping'));
-    const written = (header: string) =>
-      `POST /messages?sessionId=none HTTP/1.1\r\nHost: localhost\r\n${header}Content-Type: application/json\r\nContent-Length: ${message.length}\r\n\r\n${message}`;
+    const head = `POST /messages?sessionId=none HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n`;
+    const written = (header: string) => `${head}${header}Content-Length: ${message.length}\r\n\r\n${message}`;
     const connection = await openHttpSocket(app.url);
     connection.socket.write(written('') + written('Connection: close\r\n'));
     await connection.closed;
