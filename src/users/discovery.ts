@@ -6,7 +6,7 @@ import { singleFlight } from '../ground/cache.ts';
 import { fetchDocument, fetchFault, inTime } from '../ground/documents.ts';
 import { isLoopback } from '../ground/ip.ts';
 import type { Clock } from '../ground/runtime.ts';
-import { isObject, type JsonObject } from '../ground/text.ts';
+import { expected, isObject, type JsonObject } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import { createOutageLog, type OutageLog } from '../watch/outage.ts';
 import { IssuerOutage, issuerOutageIn } from './verification-keys.ts';
@@ -47,8 +47,29 @@ export const discoverJwksUri = (issuer: string, clock: Clock): Promise<URL> =>
   inTime(clock, FETCH_MS_MAX, (signal) => fromMetadata(issuer, jwksUriIn, signal));
 
 /** Finds where people sign in, within PAGE_WAIT_MS_MAX: a visitor waits for the page. */
-export const discoverSignIn = (issuer: string, clock: Clock): Promise<SignInEndpoints> =>
+const discoverSignIn = (issuer: string, clock: Clock): Promise<SignInEndpoints> =>
   inTime(clock, PAGE_WAIT_MS_MAX, (signal) => fromMetadata(issuer, endpointsIn, signal));
+
+/** Throws an Error for the operator unless the issuer's metadata names its key set. */
+export async function demandKeySet(issuer: string, clock: Clock): Promise<void> {
+  await discoverJwksUri(issuer, clock).catch((error) => refuse(issuer, error));
+}
+
+/** Throws an Error for the operator if the issuer's metadata names another issuer. */
+export async function checkIssuer(issuer: string, clock: Clock): Promise<void> {
+  await discoverSignIn(issuer, clock).catch((error) => {
+    if (issuerOutageIn(error).otherIssuer !== null) refuse(issuer, error);
+  });
+}
+
+function refuse(issuer: string, error: unknown): never {
+  const { otherIssuer, reason } = issuerOutageIn(error);
+  const what =
+    otherIssuer === null
+      ? `an issuer whose metadata names its key set, but ${reason}`
+      : `${JSON.stringify(otherIssuer)} (the issuer's metadata names another issuer)`;
+  throw new Error(expected('JWT_ISSUER', what, issuer));
+}
 
 type ReadMetadata<T> = (metadata: JsonObject, issuer: string) => T;
 

@@ -2,7 +2,6 @@
 
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
-import { expected } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import type { IdentityClaims, UserTokens } from './user-token.ts';
 import { issuerOutageIn, secretKey, type VerificationKeys } from './verification-keys.ts';
@@ -43,12 +42,7 @@ export async function createUserJwts(config: UserJwtConfig, options: UserJwtOpti
      * Accepts an issuer that is out of reach or slow.
      */
     async checkIssuer(): Promise<void> {
-      if (users.by !== 'issuer') return;
-      const { issuer } = users;
-      const { discoverSignIn } = await discovery();
-      await discoverSignIn(issuer, clock).catch((error) => {
-        if (issuerOutageIn(error).otherIssuer !== null) refuse(issuer, error);
-      });
+      if (users.by === 'issuer') await (await discovery()).checkIssuer(users.issuer, clock);
     },
     /** Fetches the key set, if there is one, so that the log has an outage before the first user comes. */
     async fetchKeys(): Promise<void> {
@@ -83,24 +77,11 @@ async function verificationKeys(
     }
     case 'jwks':
       return keySetOf(jwt.url);
-    case 'discovery': {
+    case 'discovery':
       // In production a wrong issuer must fail the start.
-      if (config.production) {
-        const { discoverJwksUri } = await discovery();
-        await discoverJwksUri(jwt.issuer, clock).catch((error) => refuse(jwt.issuer, error));
-      }
+      if (config.production) await (await discovery()).demandKeySet(jwt.issuer, clock);
       return keySetOf(jwt.issuer);
-    }
   }
-}
-
-function refuse(issuer: string, error: unknown): never {
-  const { otherIssuer, reason } = issuerOutageIn(error);
-  const what =
-    otherIssuer === null
-      ? `an issuer whose metadata names its key set, but ${reason}`
-      : `${JSON.stringify(otherIssuer)} (the issuer's metadata names another issuer)`;
-  throw new Error(expected('JWT_ISSUER', what, issuer));
 }
 
 /**
