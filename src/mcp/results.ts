@@ -70,7 +70,7 @@ function deniedError(problem: Problem): RpcError {
 }
 
 /** Returns the JSON text of the result without its braces. The tool's JSON goes in unchanged. */
-export function toolResultFields(result: ToolResult): string {
+function toolResultFields(result: ToolResult): string {
   if (!result.ok) return refusalFields(sentenceOf(result.error), hintOf(result.error));
   const { value } = result;
   if ('json' in value) {

@@ -29,7 +29,7 @@ const OF_DOORS = ['list_keys', 'revoke_keys', 'update_key', 'list_owners', 'upda
 /** The names that no tool file may use, even if the tool is off. */
 export const RESERVED_NAMES: readonly string[] = [...Object.keys(TOOLS), ...OF_DOORS];
 
-export const createTools = (deps: ToolDeps, sample = true): readonly Tool[] =>
+const createTools = (deps: ToolDeps, sample: boolean): readonly Tool[] =>
   Object.values(TOOLS)
     .filter((make) => sample || make !== getData)
     .map((make) => unvalidated(make(deps)));

@@ -229,7 +229,7 @@ const BEARER = /^Bearer +(?=[^ ])/i;
 const CREDENTIAL_ALONE = /^[\w.~+/-]{24,}=*$/;
 
 /** Reads the credentials in the headers. `metaApiKey`, which is in the body, stays null. */
-export function readCredentials(headers: Headers): Credentials {
+function readCredentials(headers: Headers): Credentials {
   const authorization = headers.get('authorization');
   const xApiKey = headers.get('x-api-key') || null;
   const metaApiKey = null;
