@@ -44,7 +44,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'doors/': ['api/', 'calls/', 'config/', 'keys/', 'mcp/', 'pages/', 'store/', 'tools/', 'users/', 'uses/', 'web/'],
   'api/': ['calls/', 'config/', 'keys/', 'mcp/', 'pages/', 'web/'],
   'config/': ['store/', 'users/'],
-  'pages/': ['calls/'],
+  'pages/': ['calls/', 'web/'],
   'mcp/': ['calls/', 'web/'],
   'tools/': ['calls/', 'keys/'],
   'users/': ['calls/'],

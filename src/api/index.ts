@@ -7,6 +7,7 @@ import type { Recheck } from '../calls/proof.ts';
 import type { Run } from '../calls/run.ts';
 import type { Tool } from '../calls/tool.ts';
 import type { Config } from '../config/config.ts';
+import { once } from '../ground/cache.ts';
 import type { Pool } from '../ground/limits/pool.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
@@ -24,7 +25,6 @@ import { aboutRoute } from './about.ts';
 import { metadataUrl, type ProtectedPath, resourceMetadataRoutes } from './metadata.ts';
 import { type Observed, type Observer, observing, type Transport } from './observer.ts';
 import { openapiRoute } from './openapi.ts';
-import { previewRoute } from './preview.ts';
 import { type RevokeTokens, revokeRoute } from './revoke.ts';
 import { ROUTES, type RouteFacts, type RouteName, routeNames } from './table.ts';
 import { type GrantTypes, tokenRoutes } from './token.ts';
@@ -116,6 +116,10 @@ function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
     eager: config.mcpAuth === 'eager',
     log,
   });
+  const preview = once(async () => {
+    const { previewRoute } = await import('../pages/widgets/preview.ts'); // on first use, to keep the start fast
+    return previewRoute({ production, revocationLagMaxMs, tools, resources: offered.resources });
+  });
   const served: DoorRoutes = {
     mcp: { post: mcp },
     tools: toolRoutes(`${basePath}/tools/`, tools, {
@@ -129,7 +133,7 @@ function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
     revoke: revokeRoute(revokeTokens),
     ...tokenRoutes({ grantTypes, authorizationServer, publicPath, keyScopes, log }),
     health: [...healthElsewhere(basePath), { path: basePath + ROUTES.health.path, get: health }],
-    preview: { get: previewRoute({ production, revocationLagMaxMs, tools, resources: offered.resources }) },
+    preview: { get: async (context) => (await preview())(context) },
     resource: resourceMetadataRoutes({ publicPath, authorizationServer: server, scopes }),
     ...doors({ mcpOver, signInAt, toolOf }),
   };

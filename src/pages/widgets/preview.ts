@@ -1,13 +1,52 @@
-// Creates the preview page: the server's widgets with sample data, or one tool's widget with the tool's sample, light
-// and dark, in sandboxed frames of a simulated chat app.
+// GET /widgets/preview: serves the server's widgets with sample data, or one tool's widget with the tool's sample, light and
+// dark, in sandboxed frames of a simulated chat app. They call no tools.
 
+import type { Resource } from '../../calls/content.ts';
 import type { Tool } from '../../calls/tool.ts';
+import { once } from '../../ground/cache.ts';
 import { escaped, inlinePolicy, pagePolicy } from '../../ground/html.ts';
+import { PAGE_HEADERS } from '../../web/headers.ts';
+import { problemResponse } from '../../web/problem-response.ts';
+import { type Handler, queryOf } from '../../web/router.ts';
 import { documentOf, withSetup } from '../document.ts';
 import { createWidgets } from './index.ts';
 
+interface PreviewOptions {
+  readonly production: boolean;
+  readonly revocationLagMaxMs: number;
+  readonly tools: readonly Tool[];
+  readonly resources: readonly Resource[];
+}
+
+/** Creates the route of the previews. In development `?tool=<name>` shows the widget of your own tool. */
+export function previewRoute({ production, revocationLagMaxMs, tools, resources }: PreviewOptions): Handler {
+  const links = production ? [] : tools.filter(hasPreview).map(({ name }) => name);
+  const whole = once(async () => shown(await createPreview(revocationLagMaxMs, links)));
+  return async ({ request, requestId }) => {
+    const wanted = queryOf(request.url).get('tool');
+    if (wanted === null) return (await whole())();
+    if (production) return problemResponse({ code: 'not_found' }, requestId);
+    const tool = tools.find(({ name }) => name === wanted);
+    if (tool === undefined) return problemResponse({ code: 'tool_not_found' }, requestId);
+    const content = await resources.find(({ uri }) => uri === tool.widget)?.read();
+    if (content === undefined || !('text' in content)) {
+      return problemResponse({ code: 'tool_not_found', lacksWidget: true }, requestId);
+    }
+    return shown(createToolPreview(tool, content.text, tools))();
+  };
+}
+
+/** Returns whether a tool's widget has something to show. A sample without a widget is for the widgets of other tools. */
+const hasPreview = ({ widget, sample }: Tool): boolean => widget !== undefined && sample !== undefined;
+
+/** Returns a function that creates responses with the page. They share its bytes. */
+function shown({ html, policy }: { readonly html: string; readonly policy: string }): () => Response {
+  const [page, headers] = [new Blob([html]), { ...PAGE_HEADERS, 'Content-Security-Policy': policy }];
+  return () => new Response(page, { headers });
+}
+
 /** Creates the page with the server's widgets and its policy. It links to the widgets of the tools in `links`. */
-export async function createPreview(lagMaxMs: number, links: readonly string[]) {
+async function createPreview(lagMaxMs: number, links: readonly string[]) {
   const contents = await Promise.all(
     createWidgets(lagMaxMs).map(async ({ name, read }) => ({ name, ...(await read()) })),
   );
@@ -31,7 +70,7 @@ const AS_CHAT_APPS = [
 ].join('; ');
 
 /** Creates the page of one tool's widget, with the samples of `tools`. For development: the policy lets all scripts run. */
-export function createToolPreview({ name, sample }: Tool, text: string, tools: readonly Tool[]) {
+function createToolPreview({ name, sample }: Tool, text: string, tools: readonly Tool[]) {
   const said = sample === undefined ? 'has no sample: give the tool one, and the widget shows it.' : 'with its sample.';
   const html = pageOf(`The widget of ${escaped(name)} ${said}`, markup(name, text));
   const results = tools.flatMap((tool) => (tool.sample === undefined ? [] : [[tool.name, sampleResult(tool)]]));
