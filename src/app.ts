@@ -7,7 +7,7 @@ import { type Core, type CoreOptions, createCore, prepareBase } from './core.ts'
 import { CHILD_LOOKUP, createChildStore, openChildren } from './doors/children/index.ts';
 import { type MetricsDoor, openMetrics, type ProcessUsage } from './doors/metrics/index.ts';
 import { openPage } from './doors/page/index.ts';
-import { openRules, RULE_LOOKUP, warnOfRules, workloadGrants } from './doors/rules/index.ts';
+import { openRules, RULE_LOOKUP, warnOfRules } from './doors/rules/index.ts';
 import { openServices } from './doors/services/index.ts';
 import { openSse } from './doors/sse/index.ts';
 import { openTraces } from './doors/traces/index.ts';
@@ -132,8 +132,6 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
   const { files, part } = await openForAdmins(core);
   const { tools, prompts, resources, keyScopes, custom, toolVariables } = registerAll(core, files, options);
   const sse = openSse();
-  const children = openChildren(core);
-  const workloads = workloadGrants(children.delegate);
   const signIn = await signInOf(core);
   const traces = await openTraces(core);
   const accessLog = await accessLogOf(core);
@@ -144,7 +142,7 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
     offered: { tools, prompts, resources },
     keyScopes,
     revokeTokens: core.revokeSecrets,
-    grantTypes: new Map([...(signIn?.grantTypes ?? []), ...children.grantTypes, ...workloads]),
+    grantTypes: new Map([...(signIn?.grantTypes ?? []), ...openChildren(core)]),
     authorizationServer: signIn?.authorizationServer ?? null,
     handsOutKeys: signIn?.handsOutKeys ?? false,
     health: healthRoute({ ...core, store: database, sessions: sse.count }),

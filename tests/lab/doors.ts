@@ -17,9 +17,7 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
   children: [
     ['app.ts', /(?<=lookups: \[)CHILD_LOOKUP, /],
     ['app.ts', / {4}createDerived: createChildStore,\n/],
-    ['app.ts', / {2}const children = openChildren\(.*\n/],
-    ['app.ts', / {2}const workloads = workloadGrants\(children\.delegate\);\n/],
-    ['app.ts', /, \.\.\.children\.grantTypes, \.\.\.workloads/],
+    ['app.ts', /, \.\.\.openChildren\(core\)/],
     ['commands/keys/database.ts', / {4}createDerived: createChildStore,\n/],
   ],
   admin: [
@@ -33,8 +31,6 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
   rules: [
     ['app.ts', /(?<=lookups: \[.*), RULE_LOOKUP/],
     ['app.ts', /(?<=createCore\(base), openRules/],
-    ['app.ts', / {2}const workloads = workloadGrants\(children\.delegate\);\n/],
-    ['app.ts', /, \.\.\.workloads/],
     ['app.ts', / {6}await warnOfRules\(.*\n/],
     ['commands/keys/show.ts', /import \{ rulesPart \} from .*\n/],
     ['commands/keys/show.ts', / {10}await rulesPart\(.*\n/],

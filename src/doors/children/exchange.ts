@@ -1,9 +1,9 @@
-// The grant type `token-exchange` (RFC 8693): gives a key with the scope `delegate`, or a workload that a rule lets in, a
-// child with fewer rights, which ends with it. making.ts decides.
+// The grant types of /token that make a child: `token-exchange` (RFC 8693) of a key with the scope `delegate`, or of a
+// workload's token that a rule lets in; `jwt-bearer` (RFC 7523) of such a token. The child has fewer rights, and ends with
+// what was presented. making.ts decides.
 
 import { parameter, type Refusal, refused } from '../../api/oauth.ts';
-import { type AccessToken, accessToken, type Redeem } from '../../api/token.ts';
-import type { Problem } from '../../ground/problem.ts';
+import { accessToken, type Redeem } from '../../api/token.ts';
 import { ok, type Result } from '../../ground/result.ts';
 import { splitScopes } from '../../ground/text.ts';
 import type { Caller } from '../../keys/actor.ts';
@@ -24,7 +24,7 @@ const JWT_TYPES: readonly (string | null)[] = [
   'urn:ietf:params:oauth:token-type:id_token',
 ];
 
-export interface DelegateOptions extends MakeChildOptions {
+export interface GrantOptions extends MakeChildOptions {
   /** Parses a name as create_api_key does. */
   readonly readKeyRequest: ReadKeyRequest;
 }
@@ -35,18 +35,17 @@ interface Presented {
   readonly isJwt: boolean;
 }
 
-/** Makes a child of what was presented, with the fields of the form that all grant types have in common. */
-export type Delegate = (
-  presented: Presented,
-  form: URLSearchParams,
-  scopes: ChildRequest['scopes'],
-  caller: Caller,
-) => Promise<Result<AccessToken & { readonly key_id: string }, Refusal | Problem>>;
-
-export function createDelegate(options: DelegateOptions): Delegate {
+export function createGrants(options: GrantOptions) {
   const { readKeyRequest } = options;
   const makeChild = createMakeChild(options);
-  return async ({ token, isJwt }, form, scopes, caller) => {
+
+  /** Makes a child of what was presented, with the fields of the form that both grant types have. */
+  async function make(
+    { token, isJwt }: Presented,
+    form: URLSearchParams,
+    scopes: ChildRequest['scopes'],
+    caller: Caller,
+  ) {
     if ((parameter(form, 'requested_token_type') ?? ACCESS_TOKEN) !== ACCESS_TOKEN) {
       return refused('invalid_request', 'another requested_token_type than access_token');
     }
@@ -62,18 +61,29 @@ export function createDelegate(options: DelegateOptions): Delegate {
     if (!made.ok) return made;
     const { key, record } = made.value;
     return ok({ ...accessToken(key, record, record.createdAtMs), key_id: record.id });
-  };
-}
+  }
 
-export const createExchangeGrant =
-  (delegate: Delegate): Redeem =>
-  async (form, caller) => {
+  const exchange: Redeem = async (form, caller) => {
     const presented = subjectTokenIn(form);
     if (!presented.ok) return presented;
     const scopes = [...new Set(splitScopes(parameter(form, 'scope') ?? ''))];
-    const made = await delegate(presented.value, form, scopes, caller);
+    const made = await make(presented.value, form, scopes, caller);
     return made.ok ? ok({ ...made.value, issued_token_type: ACCESS_TOKEN }) : made;
   };
+
+  /** Is for programs that want a token response; others send their token itself. */
+  const assertion: Redeem = async (form, caller) => {
+    const token = parameter(form, 'assertion');
+    if (token === null) return refused('invalid_request', 'no assertion');
+    // Clients ask for all scopes that they read in the metadata, so what isn't held is left out.
+    const asked = form.get('scope');
+    const chosen = asked === null ? null : new Set(splitScopes(asked));
+    const scopes = (held: readonly string[]) => held.filter((scope) => chosen?.has(scope) ?? true);
+    return make({ token, isJwt: true }, form, scopes, caller);
+  };
+
+  return { exchange, assertion };
+}
 
 /** Reads what is exchanged (RFC 8693 §2.1): a key, or a token of another issuer. */
 function subjectTokenIn(form: URLSearchParams): Result<Presented, Refusal> {

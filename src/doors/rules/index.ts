@@ -1,13 +1,9 @@
 // Rules: tokens of other issuers act as keys (src/keys/README.md, Workloads). A door: the server works without it. What
 // checks tokens is loaded with the first one that is presented while the database holds a rule.
 
-import { parameter, refused } from '../../api/oauth.ts';
-import type { GrantTypes, Redeem } from '../../api/token.ts';
 import { atFirstUse } from '../../ground/first-use.ts';
 import { chain, ok, outageIn } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
-import { splitScopes } from '../../ground/text.ts';
-import type { Caller } from '../../keys/actor.ts';
 import type { Rules } from '../../keys/verify.ts';
 import { listIn } from '../../store/database.ts';
 import type { KeyLookup } from '../../store/key-reads.ts';
@@ -66,28 +62,3 @@ export const RULE_LOOKUP: KeyLookup = {
     return { ...key, scopes, presentedHash, presented: 'rule', secretEndsAtMs: null };
   },
 };
-
-/** Makes a child of what was presented. `scopes` chooses among those that may be handed on. */
-type Delegate = (
-  presented: { readonly token: string; readonly isJwt: boolean },
-  form: URLSearchParams,
-  scopes: (held: readonly string[]) => readonly string[],
-  caller: Caller,
-) => ReturnType<Redeem>;
-
-/**
- * Returns the grant type `jwt-bearer` (RFC 7523 §2.1): a workload whose token a rule lets in gets a child of the rule's
- * key. It is for programs that want a token response; others send their token itself. Clients ask for all scopes that
- * they read in the metadata, so what isn't held is left out.
- */
-export function workloadGrants(delegate: Delegate): GrantTypes {
-  const redeem: Redeem = async (form, caller) => {
-    const token = parameter(form, 'assertion');
-    if (token === null) return refused('invalid_request', 'no assertion');
-    const asked = form.get('scope');
-    const chosen = asked === null ? null : new Set(splitScopes(asked));
-    const presented = { token, isJwt: true };
-    return delegate(presented, form, (held) => held.filter((scope) => chosen?.has(scope) ?? true), caller);
-  };
-  return new Map([['urn:ietf:params:oauth:grant-type:jwt-bearer', redeem]]);
-}
