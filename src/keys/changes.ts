@@ -51,15 +51,13 @@ export function createChanges(options: ChangesOptions) {
 
   async function isActive({ userId }: Actor, keyId: string): Promise<boolean> {
     if ((await store.findOwn(userId, keyId))?.active) return true;
-    const children = await derived.findChildren({ ids: [keyId] });
-    return children.some(
-      (child) => child.userId === userId && child.endedAtMs === null && !hasEnded(child.expiresAtMs, clock.nowMs()),
-    );
+    const [child] = await derived.findChildren({ id: keyId }, userId);
+    return child?.endedAtMs === null && !hasEnded(child.expiresAtMs, clock.nowMs());
   }
 
   /** Ends a child, whether by revoke or delete. Returns null if the actor has no living child with this id. */
   async function endChild({ userId }: Actor, keyId: string, origin: Origin): Promise<Changed | null> {
-    const [ended] = await derived.endChildren({ ids: [keyId] }, clock.nowMs(), origin, userId);
+    const [ended] = await derived.endChildren({ id: keyId }, userId, clock.nowMs(), origin);
     return ended === undefined ? null : { fingerprint: fingerprintOf(ended.keyHash) };
   }
 
@@ -144,7 +142,8 @@ export function createRevokeSecrets(
 
   async function endChildren(keyHashes: readonly string[], caller: Caller): Promise<void> {
     if (keyHashes.length === 0) return;
-    const ended = await derived.endChildren({ keyHashes }, clock.nowMs(), originOf('possession', caller));
+    const origin = originOf('possession', caller);
+    const ended = await derived.endChildren({ keyHash: keyHashes }, null, clock.nowMs(), origin);
     await feed.refresh();
     for (const { id: keyId, parentId, userId, keyHash } of ended) {
       const fingerprint = fingerprintOf(keyHash);

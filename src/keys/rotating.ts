@@ -54,16 +54,13 @@ export function createRotate(options: RotateOptions) {
     return taken.ok ? err(problem) : taken;
   }
 
-  async function isChild({ userId }: Actor, keyId: string): Promise<boolean> {
-    const found = await derived.findChildren({ ids: [keyId] });
-    return found.some((child) => child.userId === userId);
-  }
-
   /** Returns the key's record if the actor may rotate it now, and charges the budget of creations. */
   async function rotatable(actor: Actor, keyId: string, overlapMs: number) {
     const record = await store.findOwn(actor.userId, keyId);
-    if (record === null)
-      return refuseAndCharge(actor, (await isChild(actor, keyId)) ? { code: 'key_is_child' } : NOT_FOUND);
+    if (record === null) {
+      const [child] = await derived.findChildren({ id: keyId }, actor.userId);
+      return refuseAndCharge(actor, child === undefined ? NOT_FOUND : { code: 'key_is_child' });
+    }
     if (!granted(actor, { scopes: record.scopes }).ok) {
       return err<Problem>({ code: 'scope_not_granted', grantable: actor.grantable ?? ceilings.scopes ?? [] });
     }

@@ -122,17 +122,20 @@ export interface ChildRecord {
 /** A living child in a list, with the scopes that its parent still has. */
 export interface ListedChild extends ChildRecord, ListPlace {}
 
-/** Names derived keys. */
+/** Names derived keys: by ids, by the hashes of their secrets, or by the fingerprint of one. */
 export type ChildName =
-  | { readonly ids: readonly string[] }
-  | { readonly keyHashes: readonly string[] }
+  | { readonly id: string | readonly string[] }
+  | { readonly keyHash: string | readonly string[] }
   | { readonly fingerprint: string };
 
 export type EndedChild = Pick<ChildRecord, 'id' | 'parentId' | 'userId' | 'keyHash'>;
 
-/** Derived keys, which are kept elsewhere, always on the primary. Each end adds an event under the parent's id. */
+/**
+ * Derived keys, which are kept elsewhere, always on the primary. Each end adds an event under the parent's id. `owner`: only
+ * that owner's; null: anybody's.
+ */
 export interface DerivedKeys {
-  /** Lists the living children of a key after a position, newest first. `owner`: the key's; null: any. */
+  /** Lists the living children of a key after a position, newest first. */
   listChildren(
     parentId: string,
     owner: string | null,
@@ -144,8 +147,13 @@ export interface DerivedKeys {
     parents: readonly Pick<ListedKey, 'id' | 'scopes' | 'rules'>[],
     nowMs: number,
   ): Promise<ReadonlyMap<string, number>>;
-  /** Returns children with these ids, fingerprint or hashes, ended or not. */
-  findChildren(by: ChildName): Promise<readonly ChildRecord[]>;
-  /** Ends those that weren't ended on their own yet, and returns them. `owner`: only that owner's. */
-  endChildren(by: ChildName, nowMs: number, origin: Origin, owner?: string): Promise<readonly EndedChild[]>;
+  /** Returns those of this name, ended or not. */
+  findChildren(by: ChildName, owner: string | null): Promise<readonly ChildRecord[]>;
+  /** Ends those that weren't ended on their own yet, and returns them. */
+  endChildren(
+    by: ChildName,
+    owner: string | null,
+    nowMs: number,
+    origin: Origin,
+  ): Promise<readonly EndedChild[]>;
 }

@@ -1,7 +1,6 @@
 // `keys revoke`: revokes anybody's keys, after it has said how many and asked.
 
-import { createAdminStore, type KeyFilter, revokeAll, whyUnknown } from '../../doors/admin/index.ts';
-import type { ChildRecord } from '../../keys/store.ts';
+import { countRevocable, createAdminStore, revokeAll, whyUnknown } from '../../doors/admin/index.ts';
 import { command } from '../command.ts';
 import { CommandError, keysCounted, UsageError } from '../io.ts';
 import { FILTER, flag, ID, many, optional, wholeNumber } from '../options.ts';
@@ -26,13 +25,11 @@ export const verb = command({
     const { unusedSinceMs } = filter;
     if (atMost !== undefined && unusedSinceMs === undefined)
       throw new UsageError('expected --unused-for beside --at-most');
-    await withStore(io, async ({ db, derived: children }) => {
-      const admin = createAdminStore(db);
+    await withStore(io, async ({ db, derived }) => {
+      const keys = { store: createAdminStore(db), derived };
       const unknown = unusedSinceMs === undefined ? null : await whyUnknown(db, unusedSinceMs);
       if (unknown !== null) throw new CommandError(unknown);
-      const found = await children.findChildren({ ids });
-      const childIds = found.filter((child) => fits(child, filter)).map(({ id }) => id);
-      const count = childIds.length + (await admin.countActive(filter, nowMs, io.progressOf(0, 'keys read')));
+      const count = await countRevocable(keys, filter, nowMs, io.progressOf(0, 'keys read'));
       if (count === 0) return io.say('there are no such active keys');
       if (yes && unusedSinceMs !== undefined && count > (atMost ?? AT_MOST))
         throw new CommandError(`${keysCounted(count)} fit, more than --at-most ${atMost ?? AT_MOST}; none was revoked`);
@@ -44,18 +41,8 @@ export const verb = command({
         await io.write(ids.map((id) => `${id}\n`).join('')).catch(() => {}); // the rest is revoked too
         progress(revoked);
       };
-      const revoked = await revokeAll(admin, filter, nowMs, byCommand(io), revokedIds);
-      const ended = await children.endChildren({ ids: childIds }, nowMs, byCommand(io));
-      if (ended.length > 0) await revokedIds(childIds, count);
-      io.say(`${revoked + ended.length} revoked`);
+      const revoked = await revokeAll(keys, filter, nowMs, byCommand(io), revokedIds);
+      io.say(`${revoked} revoked`);
     });
   },
 });
-
-/** Returns whether a child that was named fits the rest of a filter. None is unused: its last use is its parent's. */
-const fits = (child: ChildRecord, { owner, scope, createdFromMs, unusedSinceMs }: KeyFilter): boolean =>
-  child.endedAtMs === null &&
-  unusedSinceMs === undefined &&
-  (owner === undefined || child.userId === owner) &&
-  (scope === undefined || child.scopes.includes(scope)) &&
-  (createdFromMs === undefined || child.createdAtMs >= createdFromMs);

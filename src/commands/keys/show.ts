@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { createAdminStore, type KeyName } from '../../doors/admin/index.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { hashKey, isForeignShaped, isIdShaped, isKeyShaped } from '../../keys/record.ts';
-import type { ChildName, ListedChild } from '../../keys/store.ts';
+import type { ListedChild } from '../../keys/store.ts';
 import type { Uses } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, UsageError } from '../io.ts';
@@ -42,7 +42,7 @@ export const verb = command({
       const found = await createAdminStore(store.db).find(wanted);
       if (found.length === 0) {
         const shown = [];
-        for (const child of await store.derived.findChildren(childNamed(wanted))) {
+        for (const child of await store.derived.findChildren(wanted, null)) {
           const siblings = await store.derived.listChildren(child.parentId, null, nowMs, null); // the living ones
           const living = siblings.find(({ id }) => id === child.id);
           shown.push(childObject({ ...(living ?? child), userId: child.userId }, living !== undefined, publicUrl));
@@ -71,11 +71,6 @@ function childrenPart(children: readonly ListedChild[], publicUrl: string | null
   const object = { children: children.map((child) => childObject(child, true, publicUrl)) };
   return { object, table: [CHILDREN.heads, ...children.map(CHILDREN.cells)] };
 }
-
-const childNamed = (name: KeyName): ChildName => {
-  if ('id' in name) return { ids: [name.id] };
-  return 'keyHash' in name ? { keyHashes: [name.keyHash] } : name;
-};
 
 async function showChild(io: Io, shown: readonly ReturnType<typeof childObject>[], json: boolean): Promise<void> {
   if (shown.length === 0) throw new CommandError('there is no such key');

@@ -10,7 +10,7 @@ import { createAdminStore } from './store.ts';
 import { adminUpdateKey } from './update-key.ts';
 
 export type { Imported } from './imports.ts';
-export { revokeAll, updateKey } from './keys.ts';
+export { countRevocable, revokeAll, updateKey } from './keys.ts';
 export { LAST_ROW } from './ranges.ts';
 export { type AdminStore, createAdminStore, type KeyFilter, type KeyName, type PlacedKey } from './store.ts';
 export { whyUnknown } from './unused.ts';

@@ -8,15 +8,43 @@ import { type Actor, actorFields, type Origin, type OriginOf } from '../../keys/
 import type { Granted } from '../../keys/grants.ts';
 import { type EditShownWith, type MadeEdit, type OwnKey, ownKeys, showEdit } from '../../keys/listing.ts';
 import { isIdShaped } from '../../keys/record.ts';
-import type { ChildName, DerivedKeys, ListPlace } from '../../keys/store.ts';
+import type { DerivedKeys, ListPlace } from '../../keys/store.ts';
 import type { Choice } from './choices.ts';
 import type { Place } from './cursor.ts';
-import { FIRST_ROW } from './ranges.ts';
+import { FIRST_ROW, type OnRange } from './ranges.ts';
 import type { AdminStore, EditedKey, KeyEdit, KeyFilter, KeyName, PlacedKey } from './store.ts';
 
-/** Revokes every active key that matches, in batches. Reports each batch, with the running total. */
+/** The keys of all owners, and those derived from them. */
+interface AllKeys {
+  readonly store: AdminStore;
+  readonly derived: DerivedKeys;
+}
+
+/** Returns the ids of the children that a filter names, if the rest of it fits them. Only keys can be found unused. */
+async function namedChildren(derived: DerivedKeys, filter: KeyFilter): Promise<readonly string[]> {
+  const { ids, owner = null, scope, createdFromMs = Number.NEGATIVE_INFINITY, unusedSinceMs } = filter;
+  if (ids === undefined || unusedSinceMs !== undefined) return [];
+  const found = await derived.findChildren({ id: ids }, owner);
+  return found
+    .filter(({ endedAtMs, createdAtMs }) => endedAtMs === null && createdAtMs >= createdFromMs)
+    .filter(({ scopes }) => scope === undefined || scopes.includes(scope))
+    .map(({ id }) => id);
+}
+
+/** Counts what `revokeAll` would revoke. */
+export const countRevocable = async (
+  { store, derived }: AllKeys,
+  filter: KeyFilter,
+  nowMs: number,
+  onRange: OnRange,
+): Promise<number> => (await namedChildren(derived, filter)).length + (await store.countActive(filter, nowMs, onRange));
+
+/**
+ * Revokes every active key that matches, in batches, and the children that the filter names: those of a key end with it.
+ * Reports each batch, with the running total.
+ */
 export async function revokeAll(
-  store: AdminStore,
+  { store, derived }: AllKeys,
   filter: KeyFilter,
   nowMs: number,
   origin: Origin,
@@ -25,11 +53,17 @@ export async function revokeAll(
   let revoked = 0;
   for (let after = FIRST_ROW; ; ) {
     const batch = await store.revokeNext(filter, nowMs, after, origin);
-    if (batch === null) return revoked;
+    if (batch === null) break;
     revoked += batch.ids.length;
     after = batch.lastRow;
     await onBatch(batch.ids, revoked);
   }
+  const children = await namedChildren(derived, filter);
+  if (children.length === 0) return revoked;
+  const ended = (await derived.endChildren({ id: children }, null, nowMs, origin)).map(({ id }) => id);
+  revoked += ended.length;
+  if (ended.length > 0) await onBatch(ended, revoked);
+  return revoked;
 }
 
 /** An edit as an operator requests it. `expiresInDays` counts from now; null: the key never expires. */
@@ -96,14 +130,10 @@ const PAGE_KEYS = 100;
 /** The most keys with one fingerprint that are shown. */
 const NAMED_MAX = 10;
 
-type AskedName = Extract<KeyName, { readonly id: string } | { readonly fingerprint: string }>;
-
 export interface NamedKey extends OwnKey {
   /** The child whose id or fingerprint was asked for; null: it was the key's own. */
   readonly childId: string | null;
 }
-
-const childNamed = (name: AskedName): ChildName => ('id' in name ? { ids: [name.id] } : name);
 
 export interface AdminKeysOptions extends EditShownWith {
   readonly derived: DerivedKeys;
@@ -129,9 +159,9 @@ export function createAdminKeys(store: AdminStore, options: AdminKeysOptions) {
     },
 
     /** Returns the keys with this id or fingerprint; of a child's, its parent with the child's id. */
-    async named(name: AskedName): Promise<readonly NamedKey[]> {
+    async named(name: KeyName): Promise<readonly NamedKey[]> {
       if ('id' in name && !isIdShaped(name.id)) return [];
-      const [found, children] = await Promise.all([store.find(name), derived.findChildren(childNamed(name))]);
+      const [found, children] = await Promise.all([store.find(name), derived.findChildren(name, null)]);
       const named: { readonly key: PlacedKey; readonly childId: string | null }[] = [];
       for (const key of found) named.push({ key, childId: null });
       for (const { id, parentId } of children) {
@@ -157,16 +187,11 @@ export function createAdminKeys(store: AdminStore, options: AdminKeysOptions) {
     },
 
     async revoke(actor: Actor, which: Pick<KeyFilter, 'owner' | 'ids'>): Promise<number> {
-      const nowMs = clock.nowMs();
-      const origin = adminOrigin(actor);
       const logged = (keyIds: readonly string[]) =>
         log.info('API keys revoked by an admin', { ...actorFields(actor), owner: which.owner, keyIds });
-      const revoked = await revokeAll(store, which, nowMs, origin, logged);
-      // Revoking all keys of an owner ends their children, too.
-      const ended = which.ids === undefined ? [] : await derived.endChildren({ ids: which.ids }, nowMs, origin);
-      if (ended.length > 0) logged(ended.map(({ id }) => id));
+      const revoked = await revokeAll({ store, derived }, which, clock.nowMs(), adminOrigin(actor), logged);
       await feed.refresh();
-      return revoked + ended.length;
+      return revoked;
     },
 
     /**

@@ -95,6 +95,9 @@ ${living('?2', 'c.parent_id IN (SELECT value FROM json_each(?1))')} GROUP BY c.p
 /** The owner of child `c` is its parent's, which a database shell may change. */
 const OWNER = 'coalesce((SELECT user_id FROM api_keys WHERE id = c.parent_id), c.owner)';
 
+/** The condition that child `c` is owner ?2's; NULL: anybody's. */
+const IS_OWNERS = `(?2 IS NULL OR ${OWNER} = ?2)`;
+
 const ENDED = 'id, parent_id, owner, key_hash';
 
 export function createChildStore(db: Database): ChildStore {
@@ -147,34 +150,33 @@ export function createChildStore(db: Database): ChildStore {
       return new Map(rows.map((row) => [String(row.parent_id), Number(row.living)]));
     },
 
-    async findChildren(by) {
+    async findChildren(by, owner) {
       const [condition, arg] = namedBy(by);
-      const sql = `SELECT ${CHILD} AS child, ${OWNER} AS user_id FROM children c WHERE ${condition}`;
-      const rows = await db.read({ sql, args: [arg] });
+      const sql = `SELECT ${CHILD} AS child, ${OWNER} AS user_id FROM children c WHERE ${condition} AND ${IS_OWNERS}`;
+      const rows = await db.read({ sql, args: [arg, owner], fairnessKey: owner ?? undefined });
       return rows.map((row) => ({ ...childOf(row.child), userId: String(row.user_id) }));
     },
 
-    async endChildren(by, nowMs, origin, owner) {
+    async endChildren(by, owner, nowMs, origin) {
       const [condition, arg] = namedBy(by);
-      const mine = owner === undefined ? '' : ` AND ${OWNER} = ?4`;
-      const args = [arg, nowMs, JSON.stringify(origin), ...(owner === undefined ? [] : [owner])];
+      const asked = { args: [arg, owner, nowMs, JSON.stringify(origin)], fairnessKey: owner ?? undefined };
       const { rows, repeated } = await db.write({
-        sql: `UPDATE children AS c SET ended_at_ms = ?2, changed_by = ?3 WHERE ${condition} AND ended_at_ms IS NULL${mine}
-RETURNING ${ENDED}`,
-        args,
-        fairnessKey: owner,
+        sql: `UPDATE children AS c SET ended_at_ms = ?3, changed_by = ?4 WHERE ${condition} AND ${IS_OWNERS}
+AND ended_at_ms IS NULL RETURNING ${ENDED}`,
+        ...asked,
       });
       if (!repeated) return rows.map(endedOf);
       // An earlier try may have ended them.
-      const sql = `SELECT ${ENDED} FROM children c WHERE ${condition} AND ended_at_ms = ?2 AND ?3 IS NOT NULL${mine}`;
-      return (await db.read({ sql, args, fairnessKey: owner })).map(endedOf);
+      const sql = `SELECT ${ENDED} FROM children c WHERE ${condition} AND ${IS_OWNERS}
+AND ended_at_ms = ?3 AND ?4 IS NOT NULL`;
+      return (await db.read({ sql, ...asked })).map(endedOf);
     },
   };
 }
 
 function namedBy(by: ChildName): readonly [condition: string, arg: string] {
-  if ('ids' in by) return ['c.id IN (SELECT value FROM json_each(?1))', JSON.stringify(by.ids)];
-  if ('keyHashes' in by) return ['c.key_hash IN (SELECT value FROM json_each(?1))', JSON.stringify(by.keyHashes)];
+  if ('id' in by) return ['c.id IN (SELECT value FROM json_each(?1))', JSON.stringify([by.id].flat())];
+  if ('keyHash' in by) return ['c.key_hash IN (SELECT value FROM json_each(?1))', JSON.stringify([by.keyHash].flat())];
   return ["c.key_hash >= ?1 AND c.key_hash < ?1 || 'g'", by.fingerprint];
 }
 

@@ -37,7 +37,7 @@ test('of two imports of the same keys at once, each counts only what it has adde
 });
 
 test('keys that no index finds are looked for a hundred thousand rows at a time', async () => {
-  const { db, close } = await openEmbedded(join(temporaryFolder(), 'keys.db'));
+  const { db, store, close } = await openEmbedded(join(temporaryFolder(), 'keys.db'));
   const rows = [1, 2, 100_001, 100_002, 250_000];
   const ids = rows.map((row) => `${row}`.padStart(32, '0'));
   await createAdminStore(db).importBatch(
@@ -65,7 +65,7 @@ test('keys that no index finds are looked for a hundred thousand rows at a time'
   expect(told.at(-1)).toEqual([250_000, 250_000]);
   expect(await admin.countActive(filter, 0, onRead)).toBe(5);
   expect(await admin.countActive({ scope: 'other' }, 0)).toBe(0);
-  const revoked = await revokeAll(admin, filter, 0, origin, () => {});
+  const revoked = await revokeAll({ store: admin, derived: store.derived }, filter, 0, origin, () => {});
   expect([revoked, await admin.countActive(filter, 0)]).toEqual([5, 0]);
   expect(Math.max(...widths)).toBe(100_000);
   await close();
