@@ -1,7 +1,7 @@
 // POST /revoke: revokes leaked keys (RFC 7009). Possession of a key is enough, without another credential. The response
 // is the same for unknown keys.
 
-import type { InputIssue, Problem } from '../ground/problem.ts';
+import { invalidInput, type Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { isObject } from '../ground/text.ts';
 import type { Body } from '../web/body.ts';
@@ -29,24 +29,20 @@ export function revokeRoute(revokeTokens: RevokeTokens): Handlers {
 function tokensIn(body: unknown): Result<readonly string[], Problem> {
   if (body instanceof URLSearchParams) {
     const tokens = body.getAll('token');
-    return tokens.length === 1 && tokens[0] !== '' ? ok(tokens) : invalid(NO_TOKENS);
+    return tokens.length === 1 && tokens[0] !== '' ? ok(tokens) : invalid('', NO_TOKENS);
   }
-  if (!Array.isArray(body) || body.length === 0 || body.length > TOKENS_MAX) return invalid(NO_TOKENS);
+  if (!Array.isArray(body) || body.length === 0 || body.length > TOKENS_MAX) return invalid('', NO_TOKENS);
   const tokens = body.map((item) => (isObject(item) ? item.token : item));
   const bad = tokens.findIndex((token) => typeof token !== 'string');
-  return bad === -1 ? ok(tokens as string[]) : invalid({ path: String(bad), message: NO_TOKEN });
+  return bad === -1 ? ok(tokens as string[]) : invalid(String(bad), NO_TOKEN);
 }
 
 const NO_TOKEN = 'Expected a string, or an object with a string `token`';
-const NO_TOKENS: InputIssue = {
-  path: '',
-  message: `Expected a JSON array of 1 to ${TOKENS_MAX} tokens, or a form with one field \`token\``,
-};
+const NO_TOKENS = `Expected a JSON array of 1 to ${TOKENS_MAX} tokens, or a form with one field \`token\``;
 
-const invalid = (issue: InputIssue): Result<never, Problem> =>
-  err({ code: 'invalid_input', detail: issue.message, issues: [issue] });
+const invalid = (path: string, message: string) => err(invalidInput(path, message, message));
 
 function unread(problem: Problem): Result<never, Problem> {
-  if (problem.code === 'invalid_json' && !problem.isNotUtf8) return invalid(NO_TOKENS);
+  if (problem.code === 'invalid_json' && !problem.isNotUtf8) return invalid('', NO_TOKENS);
   return err(problem);
 }

@@ -8,7 +8,7 @@ import type { Guards } from '../calls/guards.ts';
 import type { Recheck } from '../calls/proof.ts';
 import { memoize } from '../ground/cache.ts';
 import { metadataText } from '../ground/metadata.ts';
-import type { Problem } from '../ground/problem.ts';
+import { invalidInput, type Problem } from '../ground/problem.ts';
 import { COST_MAX, parseCost } from '../ground/rate-limit.ts';
 import { rfc3339 } from '../ground/runtime.ts';
 import { isScope, joinScopes, percentEncode, splitScopes } from '../ground/text.ts';
@@ -75,18 +75,14 @@ export function verifyRoute({ guards, recheck, trustProxy, log }: VerifyRouteOpt
   return { any: verify, refuse };
 }
 
-const WRONG_COST: Problem = {
-  code: 'invalid_input',
-  issues: [{ path: 'cost', message: `Expected it once, from 1 to ${COST_MAX}` }],
-  detail: `cost: expected it once, a whole number from 1 to ${COST_MAX}`,
-};
+const WRONG_COST = invalidInput(
+  'cost',
+  `Expected it once, from 1 to ${COST_MAX}`,
+  `cost: expected it once, a whole number from 1 to ${COST_MAX}`,
+);
 
 /** A variable in the proxy's configuration may be empty, which must not admit every key. */
-const EMPTY_SCOPE: Problem = {
-  code: 'invalid_input',
-  issues: [{ path: 'scope', message: 'Expected a scope' }],
-  detail: 'scope: expected a scope; it is empty',
-};
+const EMPTY_SCOPE = invalidInput('scope', 'Expected a scope', 'scope: expected a scope; it is empty');
 
 type InsufficientScope = Extract<Problem, { code: 'insufficient_scope' }>;
 

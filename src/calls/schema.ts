@@ -3,7 +3,7 @@
 
 import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
-import type { InputIssue, InvalidInput } from '../ground/problem.ts';
+import { type InputIssue, type InvalidInput, invalidInput } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { hasLength, isObject, isStorable } from '../ground/text.ts';
 import { redactKeys } from '../watch/redact.ts';
@@ -89,7 +89,7 @@ export function inputParserOf<S extends Schema>(schema: S): Parse<S> {
     for (const name of Object.keys(input)) {
       const message = excessIn(input[name], DEPTH_MAX);
       if (message === null) continue;
-      return err({ code: 'invalid_input', issues: [{ path: known.includes(name) ? name : '', message }] });
+      return err(invalidInput(known.includes(name) ? name : '', message));
     }
     return parse(input);
   };

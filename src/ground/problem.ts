@@ -144,6 +144,13 @@ export type ServerCode = Exclude<ProblemCode, ToolFailure['code']>;
 
 export type InvalidInput = Extract<Problem, { code: 'invalid_input' }>;
 
+/** Returns the problem of one field; path '': of the whole input. `detail` replaces the default sentence. */
+export const invalidInput = (path: string, message: string, detail?: string): InvalidInput => ({
+  code: 'invalid_input',
+  issues: [{ path, message }],
+  ...(detail !== undefined && { detail }),
+});
+
 /** What a caller reads: the HTTP status, and one sentence, the same on every transport. */
 export interface ProblemText {
   readonly status: number;

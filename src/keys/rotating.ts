@@ -2,7 +2,7 @@
 // refusal has a reason, and so that a late duplicate of the write doesn't rotate the key again.
 
 import { singleFlights } from '../ground/cache.ts';
-import type { Problem } from '../ground/problem.ts';
+import { invalidInput, type Problem } from '../ground/problem.ts';
 import { err, ok, type Result, StoreOutage } from '../ground/result.ts';
 import { MS_PER_DAY, MS_PER_HOUR, type RandomBytes, type Sha256 } from '../ground/runtime.ts';
 import { type Actor, actorFields, type Caller } from './actor.ts';
@@ -24,10 +24,7 @@ const ROTATE_TRIES = 10;
 
 const NOT_FOUND: Problem = { code: 'key_not_found' };
 
-const NO_OVERLAP = err<Problem>({
-  code: 'invalid_input',
-  issues: [{ path: 'overlapHours', message: `Expected a whole number from 0 to ${OVERLAP_HOURS_MAX}` }],
-});
+const NO_OVERLAP = err(invalidInput('overlapHours', `Expected a whole number from 0 to ${OVERLAP_HOURS_MAX}`));
 
 export interface RotateOptions extends ChangesOptions {
   readonly random: RandomBytes;

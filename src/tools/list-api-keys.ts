@@ -4,6 +4,7 @@ import * as v from 'valibot';
 import { count } from '../calls/schema.ts';
 import { defineTool } from '../calls/tool.ts';
 import { actorOf } from '../calls/user-jwt.ts';
+import { invalidInput } from '../ground/problem.ts';
 import { writtenLimit } from '../ground/rate-limit.ts';
 import { err, ok } from '../ground/result.ts';
 import type { Caller } from '../keys/actor.ts';
@@ -75,7 +76,7 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
     async run({ cursor, childrenOf }, call) {
       const after = cursor === undefined ? null : placeOf(cursor);
       if (after === undefined) {
-        return err({ code: 'invalid_input', issues: [{ path: 'cursor', message: 'Expected a nextCursor' }] });
+        return err(invalidInput('cursor', 'Expected a nextCursor'));
       }
       if (childrenOf !== undefined) {
         const children = await keys.listChildren(actorOf(call), childrenOf, after);

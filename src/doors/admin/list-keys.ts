@@ -4,7 +4,7 @@ import * as v from 'valibot';
 import { sequence } from '../../calls/guard.ts';
 import { text, wholeNumber } from '../../calls/schema.ts';
 import { defineTool } from '../../calls/tool.ts';
-import type { Problem } from '../../ground/problem.ts';
+import { invalidInput, type Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import type { Caller } from '../../keys/actor.ts';
 import type { OwnKey } from '../../keys/listing.ts';
@@ -77,7 +77,7 @@ export const adminListKeys = ({ guards }: ToolDeps, admin: AdminKeys) =>
       const fit = fitOf(asked);
       if (!fit.ok) return fit;
       const place = cursor === undefined ? null : placeIn(cursor, asked);
-      if (place === undefined) return NO_CURSOR;
+      if (place === undefined) return err(invalidInput('cursor', 'Expected a nextCursor'));
       const { end, ...answer } = await answerOf(admin, asked, place, call.caller);
       return ok({ ...answer, ...(end && { nextCursor: cursorOf(end, asked) }) });
     },
@@ -107,15 +107,10 @@ async function answerOf(admin: AdminKeys, asked: Asked, place: Place | null, cal
 const namedKeys = (found: readonly NamedKey[], caller: Caller) =>
   found.map(({ childId, ...key }) => ({ ...adminListed(key, caller), ...(childId !== null && { childId }) }));
 
-const NO_CURSOR = err({
-  code: 'invalid_input',
-  issues: [{ path: 'cursor', message: 'Expected a nextCursor' }],
-} as const);
-
 /** Refuses fields that don't go together. */
 function fitOf({ owner, only, ...others }: Asked): Result<void, Problem> {
   const names = Object.values({ only, ...others }).filter((given) => given !== undefined).length;
   if (names === 0 || (names === 1 && (owner === undefined || only !== undefined))) return ok(undefined);
   const message = 'Expected one of keyId, fingerprint, childrenOf and only, and owner beside none of them but only';
-  return err({ code: 'invalid_input', issues: [{ path: '', message }] });
+  return err(invalidInput('', message));
 }

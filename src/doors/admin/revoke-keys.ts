@@ -5,6 +5,7 @@ import { sequence } from '../../calls/guard.ts';
 import { text } from '../../calls/schema.ts';
 import { defineTool } from '../../calls/tool.ts';
 import { actorOf } from '../../calls/user-jwt.ts';
+import { invalidInput } from '../../ground/problem.ts';
 import { err, ok } from '../../ground/result.ts';
 import type { ToolDeps } from '../../tools/folder/tool-file.ts';
 import type { AdminKeys } from './keys.ts';
@@ -32,7 +33,7 @@ export const adminRevokeKeys = ({ guards }: ToolDeps, admin: AdminKeys) =>
     output: v.strictObject({ revoked: v.pipe(v.number(), v.integer(), v.description('How many keys it revoked.')) }),
     async run({ owner, keyIds: ids }, call) {
       if ((owner === undefined) === (ids === undefined)) {
-        return err({ code: 'invalid_input', issues: [{ path: '', message: 'Expected either owner or keyIds' }] });
+        return err(invalidInput('', 'Expected either owner or keyIds'));
       }
       return ok({ revoked: await admin.revoke(actorOf(call), { owner, ids }) });
     },

@@ -4,6 +4,7 @@ import * as v from 'valibot';
 import { sequence } from '../../calls/guard.ts';
 import { defineTool } from '../../calls/tool.ts';
 import { actorOf } from '../../calls/user-jwt.ts';
+import { invalidInput } from '../../ground/problem.ts';
 import { NO_CEILINGS, readLimit } from '../../ground/rate-limit.ts';
 import { err, ok } from '../../ground/result.ts';
 import type { ToolDeps } from '../../tools/folder/tool-file.ts';
@@ -47,7 +48,7 @@ export const adminUpdateKey = ({ guards, ceilings }: ToolDeps, admin: AdminKeys)
       const limit = rateLimit && readLimit(rateLimit);
       const update = { ...changes, rateLimit: limit };
       if (Object.values(update).every((given) => given === undefined)) {
-        return err({ code: 'invalid_input', issues: [{ path: '', message: 'Expected something to change' }] });
+        return err(invalidInput('', 'Expected something to change'));
       }
       const updated = await admin.update(actorOf(call), keyId, update);
       return updated.ok ? ok(adminListed(updated.value, call.caller)) : updated;

@@ -3,6 +3,7 @@
 import * as v from 'valibot';
 import { sequence } from '../../calls/guard.ts';
 import { defineTool } from '../../calls/tool.ts';
+import { invalidInput } from '../../ground/problem.ts';
 import { err, ok } from '../../ground/result.ts';
 import type { ToolDeps } from '../../tools/folder/tool-file.ts';
 import { shownOwnerFields, writtenOwner } from './fields.ts';
@@ -39,7 +40,7 @@ export const adminListOwners = ({ guards }: ToolDeps, owners: Owners) =>
     async run({ cursor }) {
       const after = cursor === undefined ? '' : ownerOf(cursor);
       if (after === undefined) {
-        return err({ code: 'invalid_input', issues: [{ path: 'cursor', message: 'Expected a nextCursor' }] });
+        return err(invalidInput('cursor', 'Expected a nextCursor'));
       }
       const { owners: found, next } = await owners.page(after);
       return ok({

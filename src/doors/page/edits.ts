@@ -1,6 +1,6 @@
 // Lets owners edit a key: rename it, drop scopes, end it earlier. That grants nothing, so it needs no right to grant.
 
-import type { Problem } from '../../ground/problem.ts';
+import { invalidInput, type Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { type Actor, type Origin, type OriginOf, type PersonBudget, personOf } from '../../keys/actor.ts';
@@ -110,15 +110,11 @@ const MORE =
 /** Returns why the key may not be changed like this; null: it may. */
 function refusalOf(key: ListedKey, { scopes = [], expiresAtMs }: OwnEdit, nowMs: number): Problem | null {
   if (!key.active || hasEnded(key.expiresAtMs, nowMs)) return { code: 'key_not_active' };
-  if (!scopes.every((scope) => key.scopes.includes(scope))) return tooMuch('scopes', 'Expected scopes that it has');
+  if (!scopes.every((scope) => key.scopes.includes(scope))) {
+    return invalidInput('scopes', 'Expected scopes that it has', MORE);
+  }
   if (expiresAtMs !== undefined && key.expiresAtMs !== null && expiresAtMs > key.expiresAtMs) {
-    return tooMuch('expiresInDays', 'Expected an earlier end than it has');
+    return invalidInput('expiresInDays', 'Expected an earlier end than it has', MORE);
   }
   return null;
 }
-
-const tooMuch = (path: string, message: string): Problem => ({
-  code: 'invalid_input',
-  detail: MORE,
-  issues: [{ path, message }],
-});

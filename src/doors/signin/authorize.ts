@@ -4,8 +4,8 @@
 import { apiKeyGuard } from '../../calls/api-key.ts';
 import { Call } from '../../calls/call.ts';
 import { personHandler } from '../../calls/person.ts';
-import { type Problem, publicPart } from '../../ground/problem.ts';
-import { type Awaitable, err, ok, outageIn, type Result } from '../../ground/result.ts';
+import { invalidInput, type Problem, publicPart } from '../../ground/problem.ts';
+import { type Awaitable, err, ok, outageIn } from '../../ground/result.ts';
 import { isObject } from '../../ground/text.ts';
 import { keysPageUrl } from '../../ground/urls.ts';
 import { THIS_SERVER } from '../../keys/audience.ts';
@@ -180,8 +180,7 @@ function partsOf(body: unknown): { parameters: URLSearchParams | null; decided: 
   };
 }
 
-const invalid = (detail: string): Result<never, Problem> =>
-  err({ code: 'invalid_input', detail, issues: [{ path: '', message: detail }] });
+const invalid = (detail: string) => err(invalidInput('', detail, detail));
 
 const whyNot = (decision: Exclude<Decision, { kind: 'ask' }>): string =>
   decision.kind === 'error_page'

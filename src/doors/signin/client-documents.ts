@@ -7,7 +7,7 @@ import { createLruCache, singleFlights } from '../../ground/cache.ts';
 import { fetchDocument, fetchFault, inTime } from '../../ground/documents.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
 import { acquireAll, createFairSemaphore } from '../../ground/limits/semaphore.ts';
-import type { Problem } from '../../ground/problem.ts';
+import { invalidInput, type Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import type { Log } from '../../watch/log.ts';
@@ -154,11 +154,7 @@ const names = ({ redirectUris }: Kept, redirectUri: string): boolean =>
   redirectUris.some((uri) => isSameRedirect(uri, redirectUri));
 
 const UNUSABLE = 'The document by which the program identifies itself can’t be used here';
-const WRONG_DOCUMENT: Problem = {
-  code: 'invalid_input',
-  detail: UNUSABLE,
-  issues: [{ path: 'client_id', message: UNUSABLE }],
-};
+const WRONG_DOCUMENT = invalidInput('client_id', UNUSABLE, UNUSABLE);
 
 /** Creates the rate limits of fetches for ids under a wildcard: per network, and in all. */
 function createRates(clock: Clock) {

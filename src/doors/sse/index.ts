@@ -4,7 +4,7 @@
 
 import type { DoorRoutes } from '../../api/index.ts';
 import { atFirstUse } from '../../ground/first-use.ts';
-import type { Problem } from '../../ground/problem.ts';
+import { invalidInput } from '../../ground/problem.ts';
 import type { Awaitable } from '../../ground/result.ts';
 import type { Body } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
@@ -14,11 +14,7 @@ import { EVENT_STREAM_HEADERS } from '../../web/stream.ts';
 import type { SseRouteOptions, SseRoutes } from './sse.ts';
 
 const EXPECTED_ID = 'Expected the session id that the stream began with';
-const NO_SESSION_ID: Problem = {
-  code: 'invalid_input',
-  detail: EXPECTED_ID,
-  issues: [{ path: 'sessionId', message: EXPECTED_ID }],
-};
+const NO_SESSION_ID = invalidInput('sessionId', EXPECTED_ID, EXPECTED_ID);
 
 export function openSse() {
   const lazily = atFirstUse('doors/sse', import.meta.url);
