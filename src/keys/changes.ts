@@ -2,7 +2,7 @@
 // are rate-limited.
 
 import type { Problem } from '../ground/problem.ts';
-import { ok, type Result } from '../ground/result.ts';
+import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { InfoEvent } from '../watch/events.ts';
 import type { Log } from '../watch/log.ts';
@@ -22,6 +22,18 @@ import type { Changed, DerivedKeys, KeyStore } from './store.ts';
 import type { UnknownKeys } from './unknown-keys.ts';
 
 export type Changes = ReturnType<typeof createChanges>;
+
+/** How often a change is tried: of so many concurrent ones none is refused. */
+const TRIES_MAX = 10;
+
+/** Makes a change that depends on what was read (optimistic locking). `change` resolves with null if another got in first. */
+export async function changeAsRead<T>(change: () => Promise<Result<T, Problem> | null>): Promise<Result<T, Problem>> {
+  for (let tries = 0; tries < TRIES_MAX; tries += 1) {
+    const changed = await change();
+    if (changed !== null) return changed;
+  }
+  return err({ code: 'overloaded' });
+}
 
 /** What each change of keys takes. */
 export interface ChangeParts {

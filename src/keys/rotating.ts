@@ -6,7 +6,7 @@ import { invalidInput, type Problem } from '../ground/problem.ts';
 import { err, ok, type Result, StoreOutage } from '../ground/result.ts';
 import { MS_PER_DAY, MS_PER_HOUR, type RandomBytes, type Sha256 } from '../ground/runtime.ts';
 import { type Actor, actorFields, type Caller } from './actor.ts';
-import type { ChangeParts, ChangesOptions } from './changes.ts';
+import { type ChangeParts, type ChangesOptions, changeAsRead } from './changes.ts';
 import { checked, type KeyCeilings, OVERLAP_HOURS_MAX } from './grants.ts';
 import type { KnownKey, KnownKeys } from './known-keys.ts';
 import {
@@ -18,9 +18,6 @@ import {
   mintKey,
   rotationRefusal,
 } from './record.ts';
-
-/** How often a rotation is tried when concurrent ones get in first: of so many at once none is refused. */
-const ROTATE_TRIES = 10;
 
 const NOT_FOUND: Problem = { code: 'key_not_found' };
 
@@ -99,13 +96,12 @@ export function createRotate(options: RotateOptions) {
     const expiry = granted(actor, { scopes: [], expiresInDays });
     if (!expiry.ok) return expiry;
     const overlapMs = overlapHours * MS_PER_HOUR;
-    for (let tries = 0; tries < ROTATE_TRIES; tries += 1) {
+    return changeAsRead(async () => {
       const found = await rotatable(actor, keyId, overlapMs);
       if (!found.ok) return found;
       const rotated = await replaceSecret(actor, found.value, { overlapMs, expiresInDays });
-      if (rotated !== null) return ok(rotated);
-    }
-    return err({ code: 'overloaded' });
+      return rotated && ok(rotated);
+    });
   };
 }
 

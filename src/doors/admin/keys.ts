@@ -5,6 +5,7 @@ import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from '../../keys/actor.ts';
+import { changeAsRead } from '../../keys/changes.ts';
 import type { Granted } from '../../keys/grants.ts';
 import { type EditShownWith, type MadeEdit, type OwnKey, ownKeys, showEdit } from '../../keys/listing.ts';
 import { isIdShaped } from '../../keys/record.ts';
@@ -90,21 +91,15 @@ async function editOf(store: AdminStore, { expiresInDays: days, ...edit }: KeyUp
   return { ...edit, expiresAtMs };
 }
 
-/** How often an update is tried when concurrent ones get in first. */
-const UPDATE_TRIES = 10;
-
-/**
- * Updates a key like `updateKey`, but only if it still is as `check` saw it (optimistic locking): no admin gives back
- * what another has just taken away.
- */
-async function updateChecked(
+/** Updates a key like `updateKey`, but only as `check` saw it: no admin gives back what another has just taken away. */
+function updateChecked(
   store: AdminStore,
   id: string,
   edit: KeyEdit,
   origin: Origin,
   check: (key: EditedKey) => Result<unknown, Problem>,
 ): Promise<Result<MadeEdit, Problem>> {
-  for (let tries = 1; tries <= UPDATE_TRIES; tries += 1) {
+  return changeAsRead(async () => {
     const [read] = await store.find({ id });
     if (read === undefined) return NOT_FOUND;
     const checked = check(read);
@@ -112,9 +107,8 @@ async function updateChecked(
     const changed = await store.edit(id, edit, origin, read);
     const [key] = await store.find({ id });
     if (key === undefined) return NOT_FOUND;
-    if (changed !== null || isAsRead(key, read)) return ok({ key, changed });
-  }
-  return err({ code: 'overloaded' });
+    return changed !== null || isAsRead(key, read) ? ok({ key, changed }) : null;
+  });
 }
 
 const isAsRead = (key: EditedKey, read: EditedKey): boolean =>

@@ -4,6 +4,7 @@ import { invalidInput, type Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { type Actor, type Origin, type OriginOf, type PersonBudget, personOf } from '../../keys/actor.ts';
+import { changeAsRead } from '../../keys/changes.ts';
 import { type EditShownWith, type MadeEdit, type OwnKey, showEdit } from '../../keys/listing.ts';
 import { hasEnded, isIdShaped, type ListedKey } from '../../keys/record.ts';
 import type { KeyStore } from '../../keys/store.ts';
@@ -34,9 +35,6 @@ export interface OwnEditsOptions extends EditShownWith {
   readonly creations: PersonBudget;
 }
 
-/** How often an edit is tried when concurrent changes get in first. */
-const EDIT_TRIES = 10;
-
 const NOT_FOUND = err({ code: 'key_not_found' } as const);
 
 /** Creates the function that edits the actor's key and returns its new state. It shares the budget of creations. */
@@ -48,27 +46,19 @@ export function createOwnEdits(options: OwnEditsOptions) {
     const taken = creations.take(actor);
     if (!taken.ok) return taken;
     const edit = editOf(asked, clock.nowMs());
-    for (let tries = 0; tries < EDIT_TRIES; tries += 1) {
-      const edited = await tryToEdit(actor, keyId, edit);
-      if (edited === 'overtaken') continue;
-      return edited.ok ? showEdit(actor, edited.value, options) : edited;
-    }
-    return err({ code: 'overloaded' });
+    const edited = await changeAsRead(() => tryToEdit(actor, keyId, edit));
+    return edited.ok ? showEdit(actor, edited.value, options) : edited;
   };
 
-  /** Tries the edit once. Returns `overtaken` if the key was refused as it was then, and has changed since. */
-  async function tryToEdit(
-    actor: Actor,
-    keyId: string,
-    edit: OwnEdit,
-  ): Promise<Result<MadeEdit, Problem> | 'overtaken'> {
+  /** Tries the edit once. Returns null if the key was refused as it was then, and has changed since. */
+  async function tryToEdit(actor: Actor, keyId: string, edit: OwnEdit): Promise<Result<MadeEdit, Problem> | null> {
     const nowMs = clock.nowMs();
     const changed = await narrow(actor, keyId, edit, nowMs, originOf('page', actor, actor.actor));
     const key = await store.findOwn(actor.userId, keyId);
     if (key === null) return NOT_FOUND;
     const refusal = changed === null ? refusalOf(key, edit, nowMs) : null;
     if (refusal !== null) return err(refusal);
-    return changed !== null || isSo(key, edit) ? ok({ key, changed }) : 'overtaken';
+    return changed !== null || isSo(key, edit) ? ok({ key, changed }) : null;
   }
 }
 
