@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
-import { createAdminStore, type Imported } from '../../doors/admin/index.ts';
+import { createImport, type Imported } from '../../doors/admin/index.ts';
 import { NO_CEILINGS, OWNER_KEYS_MAX, readLimit } from '../../ground/rate-limit.ts';
 import { systemRandom } from '../../ground/runtime.ts';
 import { canonicalUrl } from '../../ground/server-address.ts';
@@ -103,10 +103,10 @@ async function importFile(file: string, io: Io): Promise<void> {
   const left = { 'id taken': [] as number[], 'no place': [] as number[] };
   let [read, foreign] = [0, 0];
   await withStore(io, async ({ db }, { ownerDefaults }) => {
-    const admin = createAdminStore(db, ownerDefaults.keysMax);
+    const importKeys = createImport(db, ownerDefaults.keysMax);
     const progress = io.progressOf(total, 'read');
     for await (const batch of batchesOf(file, nowMs)) {
-      const outcomes = await admin.importBatch(
+      const outcomes = await importKeys(
         batch.map(({ record }) => record),
         { ...byCommand(io), how: 'import' },
       );

@@ -27,35 +27,36 @@ const THERE = `SELECT r.key AS at, k.key_hash = r.value ->> 0 AND k.id = r.value
 FROM json_each(?) r JOIN api_keys k ON k.row = ${rowBy('r.value ->> 0')}`;
 const IDS_THERE = 'SELECT r.key AS at FROM json_each(?) r JOIN api_keys k ON k.id = r.value ->> 1';
 
-export function createImports(db: Database, keysMax: number) {
+/**
+ * Creates the function that adds the records whose hash and id are new, each unless its owner is at his maximum, and returns
+ * what became of each. `keysMax`: of owners without a maximum of their own.
+ */
+export function createImport(db: Database, keysMax: number) {
   async function found(sql: string, pairs: string) {
     return new Map((await db.read({ sql, args: [pairs] })).map((row) => [Number(row.at), row]));
   }
 
-  return {
-    /** Adds the records whose hash and id are new, each unless its owner is at his maximum. Returns what became of each. */
-    async importBatch(records: readonly ApiKeyRecord[], origin: Origin): Promise<readonly Imported[]> {
-      const pairs = JSON.stringify(records.map(({ keyHash, id }) => [keyHash, id]));
-      const newestChange = firstOf(await db.read(NEWEST_CHANGE)).seq ?? 0;
-      const before = await found(THERE, pairs);
-      const given = (record: ApiKeyRecord): Statement[] => [
-        { sql: IMPORT, args: [...insertArgs(record, keysMax, origin), newestChange] },
-        ...(record.foreignHash === null ? [] : [{ sql: SET_FOREIGN, args: [record.foreignHash] }]),
-      ];
-      await db.writeAll(records.flatMap(given));
-      const after = await found(THERE, pairs);
-      const ids = await found(IDS_THERE, pairs);
-      const hashes = new Set<string>();
-      return records.map(({ keyHash, foreignHash }, at): Imported => {
-        const isRepeated = hashes.has(keyHash);
-        hashes.add(keyHash);
-        const there = after.get(at);
-        if (there === undefined) return ids.has(at) ? 'id taken' : 'no place';
-        if (!isRepeated && !before.has(at) && there.own === 1) return 'added';
-        const isNowForeign =
-          foreignHash !== null && before.has(at) && before.get(at)?.isForeign !== 1 && there.isForeign === 1;
-        return isNowForeign && !isRepeated ? 'now foreign' : 'known';
-      });
-    },
+  return async (records: readonly ApiKeyRecord[], origin: Origin): Promise<readonly Imported[]> => {
+    const pairs = JSON.stringify(records.map(({ keyHash, id }) => [keyHash, id]));
+    const newestChange = firstOf(await db.read(NEWEST_CHANGE)).seq ?? 0;
+    const before = await found(THERE, pairs);
+    const given = (record: ApiKeyRecord): Statement[] => [
+      { sql: IMPORT, args: [...insertArgs(record, keysMax, origin), newestChange] },
+      ...(record.foreignHash === null ? [] : [{ sql: SET_FOREIGN, args: [record.foreignHash] }]),
+    ];
+    await db.writeAll(records.flatMap(given));
+    const after = await found(THERE, pairs);
+    const ids = await found(IDS_THERE, pairs);
+    const hashes = new Set<string>();
+    return records.map(({ keyHash, foreignHash }, at): Imported => {
+      const isRepeated = hashes.has(keyHash);
+      hashes.add(keyHash);
+      const there = after.get(at);
+      if (there === undefined) return ids.has(at) ? 'id taken' : 'no place';
+      if (!isRepeated && !before.has(at) && there.own === 1) return 'added';
+      const isNowForeign =
+        foreignHash !== null && before.has(at) && before.get(at)?.isForeign !== 1 && there.isForeign === 1;
+      return isNowForeign && !isRepeated ? 'now foreign' : 'known';
+    });
   };
 }

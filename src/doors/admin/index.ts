@@ -9,7 +9,7 @@ import { adminRevokeKeys } from './revoke-keys.ts';
 import { createAdminStore } from './store.ts';
 import { adminUpdateKey } from './update-key.ts';
 
-export type { Imported } from './imports.ts';
+export { createImport, type Imported } from './imports.ts';
 export { countRevocable, revokeAll, updateKey } from './keys.ts';
 export { LAST_ROW } from './ranges.ts';
 export { type AdminStore, createAdminStore, type KeyFilter, type KeyName, type PlacedKey } from './store.ts';

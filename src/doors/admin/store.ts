@@ -2,7 +2,7 @@
 // ranges and batches.
 
 import type { Metadata } from '../../ground/metadata.ts';
-import { KEYS_MAX_DEFAULT, type Quota, type RateLimit } from '../../ground/rate-limit.ts';
+import type { Quota, RateLimit } from '../../ground/rate-limit.ts';
 import type { Origin } from '../../keys/actor.ts';
 import type { ListedKey } from '../../keys/record.ts';
 import { type Database, firstOf, nowMsOf, type Row, type Statement } from '../../store/database.ts';
@@ -10,7 +10,6 @@ import { changeKey } from '../../store/key-changes.ts';
 import { columnsOf, compared, IS_BLOCKED, KEY_COLUMNS, listedOf, RULES_OF, USED_AT } from '../../store/rows.ts';
 import { type Choice, lookAt } from './choices.ts';
 import type { Place } from './cursor.ts';
-import { createImports } from './imports.ts';
 import { type OnRange, rangesOf } from './ranges.ts';
 
 /** Selects the keys that match every field given. */
@@ -84,11 +83,7 @@ const isIndexed = ({ owner, ids }: KeyFilter): boolean => owner !== undefined ||
 const isSparse = (filter: KeyFilter): boolean =>
   !isIndexed(filter) && Object.values(filter).some((part) => part !== undefined);
 
-export const createAdminStore = (db: Database, keysMax = KEYS_MAX_DEFAULT) => ({
-  ...createReads(db),
-  ...createChanges(db),
-  ...createImports(db, keysMax),
-});
+export const createAdminStore = (db: Database) => ({ ...createReads(db), ...createChanges(db) });
 
 function createReads(db: Database) {
   async function listed(sql: string, args: Args): Promise<readonly PlacedKey[]> {

@@ -2,6 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
+import { createImport } from '../../../src/doors/admin/imports.ts';
 import { revokeAll } from '../../../src/doors/admin/keys.ts';
 import { createAdminStore } from '../../../src/doors/admin/store.ts';
 import { createOriginOf } from '../../../src/keys/actor.ts';
@@ -17,12 +18,12 @@ test('of two imports of the same keys at once, each counts only what it has adde
     Array.from({ length: to - from }, (_, index) =>
       record({ id: `${import_}${from + index}`.padStart(32, '0'), keyHash: `${from + index}`.padStart(64, '0') }),
     );
-  const other = createAdminStore(db);
-  const admin = createAdminStore(
+  const other = createImport(db, 1000);
+  const one = createImport(
     {
       ...db,
       async writeAll(statements) {
-        expect(await other.importBatch(recordsOf('b', 0, 4), origin)).toEqual(Array(4).fill('added'));
+        expect(await other(recordsOf('b', 0, 4), origin)).toEqual(Array(4).fill('added'));
         return db.writeAll(statements);
       },
     },
@@ -31,8 +32,8 @@ test('of two imports of the same keys at once, each counts only what it has adde
   const mine = recordsOf('a', 0, 6);
   const again = record({ ...mine[0], id: 'c'.repeat(32) });
   const outcomes = [...Array(4).fill('known'), 'added', 'added'];
-  expect(await admin.importBatch([...mine, again], origin)).toEqual([...outcomes, 'known']);
-  expect(await other.importBatch(mine, origin)).toEqual(Array(6).fill('known'));
+  expect(await one([...mine, again], origin)).toEqual([...outcomes, 'known']);
+  expect(await other(mine, origin)).toEqual(Array(6).fill('known'));
   await close();
 });
 
@@ -40,7 +41,7 @@ test('keys that no index finds are looked for a hundred thousand rows at a time'
   const { db, store, close } = await openEmbedded(join(temporaryFolder(), 'keys.db'));
   const rows = [1, 2, 100_001, 100_002, 250_000];
   const ids = rows.map((row) => `${row}`.padStart(32, '0'));
-  await createAdminStore(db).importBatch(
+  await createImport(db, 1000)(
     rows.map((row, at) => record({ id: ids[at] as string, keyHash: `${row}`.padStart(64, '0'), scopes: ['deploy'] })),
     origin,
   );
