@@ -128,8 +128,6 @@ export type ChildName =
   | { readonly keyHash: string | readonly string[] }
   | { readonly fingerprint: string };
 
-export type EndedChild = Pick<ChildRecord, 'id' | 'parentId' | 'userId' | 'keyHash'>;
-
 /**
  * Derived keys, which are kept elsewhere, always on the primary. Each end adds an event under the parent's id. `owner`: only
  * that owner's; null: anybody's.
@@ -150,10 +148,5 @@ export interface DerivedKeys {
   /** Returns those of this name, ended or not. */
   findChildren(by: ChildName, owner: string | null): Promise<readonly ChildRecord[]>;
   /** Ends those that weren't ended on their own yet, and returns them. */
-  endChildren(
-    by: ChildName,
-    owner: string | null,
-    nowMs: number,
-    origin: Origin,
-  ): Promise<readonly EndedChild[]>;
+  endChildren(by: ChildName, owner: string | null, nowMs: number, origin: Origin): Promise<readonly ChildRecord[]>;
 }

@@ -2,8 +2,8 @@
 
 import { LIMITS } from '../../ground/limits/index.ts';
 import type { Origin } from '../../keys/actor.ts';
-import type { ChildName, ChildRecord, DerivedKeys, EndedChild } from '../../keys/store.ts';
-import { type Database, listIn, type Row, type Value } from '../../store/database.ts';
+import type { ChildName, ChildRecord, DerivedKeys } from '../../keys/store.ts';
+import { type Database, listIn, type Value } from '../../store/database.ts';
 import { hasChanged } from '../../store/key-changes.ts';
 import { BEFORE_ALL, type KeyLookup } from '../../store/key-reads.ts';
 import { hasRule, hasSecret, rowBy, scopesFrom } from '../../store/rows.ts';
@@ -98,7 +98,8 @@ const OWNER = 'coalesce((SELECT user_id FROM api_keys WHERE id = c.parent_id), c
 /** The condition that child `c` is owner ?2's; NULL: anybody's. */
 const IS_OWNERS = `(?2 IS NULL OR ${OWNER} = ?2)`;
 
-const ENDED = 'id, parent_id, owner, key_hash';
+/** Selects an ended child where the table has no other name. */
+const ENDED = `json_array(${FIELDS}) AS child`;
 
 export function createChildStore(db: Database): ChildStore {
   /** Returns which maximum is reached; null: there is room now. */
@@ -165,11 +166,11 @@ export function createChildStore(db: Database): ChildStore {
 AND ended_at_ms IS NULL RETURNING ${ENDED}`,
         ...asked,
       });
-      if (!repeated) return rows.map(endedOf);
+      if (!repeated) return rows.map(({ child }) => childOf(child));
       // An earlier try may have ended them.
       const sql = `SELECT ${ENDED} FROM children c WHERE ${condition} AND ${IS_OWNERS}
 AND ended_at_ms = ?3 AND ?4 IS NOT NULL`;
-      return (await db.read({ sql, ...asked })).map(endedOf);
+      return (await db.read({ sql, ...asked })).map(({ child }) => childOf(child));
     },
   };
 }
@@ -179,10 +180,3 @@ function namedBy(by: ChildName): readonly [condition: string, arg: string] {
   if ('keyHash' in by) return ['c.key_hash IN (SELECT value FROM json_each(?1))', JSON.stringify([by.keyHash].flat())];
   return ["c.key_hash >= ?1 AND c.key_hash < ?1 || 'g'", by.fingerprint];
 }
-
-const endedOf = (row: Row): EndedChild => ({
-  id: String(row.id),
-  parentId: String(row.parent_id),
-  userId: String(row.owner),
-  keyHash: String(row.key_hash),
-});

@@ -14,14 +14,11 @@ import type { RuleSettings } from './settings.ts';
 import { verifyBy } from './signatures.ts';
 import type { RuleStore, ShownKeyOfRule, StoredRule } from './store.ts';
 
-export interface TestedCheck {
+interface TestedCheck extends Words {
   readonly check: string;
   /** The rule that the check is of; absent: it is of the token. */
   readonly rule?: string;
   readonly verdict: 'ok' | 'no' | 'not checked';
-  readonly found: string;
-  readonly expected: string;
-  readonly help: string;
 }
 
 export interface TestedToken {
