@@ -32,8 +32,7 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
     ['app.ts', /(?<=lookups: \[.*), RULE_LOOKUP/],
     ['app.ts', /(?<=createCore\(base), openRules/],
     ['app.ts', / {6}await warnOfRules\(.*\n/],
-    ['commands/keys/show.ts', /import \{ rulesPart \} from .*\n/],
-    ['commands/keys/show.ts', / {10}await rulesPart\(.*\n/],
+    ['commands/keys/show.ts', / {10}key\.rules === 0 \? .*\n/],
     ['commands/keys/doctor.ts', / {8}\.\.\.\(await ruleFindings\(.*\n/],
     ['commands/keys/doctor.ts', /\/\*\* Finds the rules that let nobody in[\s\S]*?\n}\n\n/],
   ],
@@ -83,7 +82,7 @@ const VERBS: Readonly<Record<string, readonly string[]>> = {
   admin: ['block', 'export', 'import', 'list', 'revoke', 'show', 'shown-key', 'update', 'usage'],
   copies: ['backup', 'restore'],
   owners: ['block', 'owner', 'owners', 'shown-owner'],
-  rules: ['rule', 'shown-rule'],
+  rules: ['rule'],
 };
 
 function removeVerb(src: string, verb: string): void {

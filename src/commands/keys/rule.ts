@@ -11,7 +11,6 @@ import { type Command, command, runNamed } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
 import { flag, ID, kind, many, needed, optional } from '../options.ts';
 import { byCommand, sha256, stderrLog, withStore } from './database.ts';
-import { RULE_HEADS, ruleCells, ruleObject } from './shown-rule.ts';
 
 /** Accepts what the door reads. */
 const text = (name: string, expected: string) => kind(name, expected, (given) => given || null);
@@ -74,11 +73,9 @@ const list = command({
   options: { json: flag },
   argument: optional(ID),
   async run({ options: { json }, argument: keyId, io }) {
-    const { createRuleStore, isGiven } = await operatingRules();
+    const { createRuleStore, RULE_HEADS, ruleCells, ruleObject } = await operatingRules();
     await withStore(io, async ({ db }) => {
-      const rules = (await createRuleStore(db).list(Date.now(), keyId ?? null)).map((rule) =>
-        ruleObject(rule, isGiven),
-      );
+      const rules = (await createRuleStore(db).list(Date.now(), keyId ?? null)).map(ruleObject);
       if (json) return io.writeJson(rules);
       if (rules.length === 0) return io.say('there are no rules');
       await io.writeTable([

@@ -2,6 +2,7 @@
 
 import { text } from 'node:stream/consumers';
 import { createAdminStore, type KeyName } from '../../doors/admin/index.ts';
+import { operatingRules } from '../../doors/rules/index.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { hashKey, isForeignShaped, isIdShaped, isKeyShaped } from '../../keys/record.ts';
 import type { ListedChild } from '../../keys/store.ts';
@@ -11,7 +12,6 @@ import { CommandError, type Io, UsageError } from '../io.ts';
 import { flag, kind, needed } from '../options.ts';
 import { sha256, withStore } from './database.ts';
 import { CHILDREN, childObject, keyObject, usesOf } from './shown-key.ts';
-import { rulesPart } from './shown-rule.ts';
 
 const DAY_CHARS = 10;
 
@@ -54,7 +54,7 @@ export const verb = command({
         const shown = keyObject(key, { used: usedOf(key.id), keyDefaults, publicUrl });
         const parts = [
           childrenPart(await store.derived.listChildren(key.id, null, nowMs, null), publicUrl),
-          await rulesPart(store, key, nowMs),
+          key.rules === 0 ? null : await (await operatingRules()).rulesPart(store.db, key.id, nowMs),
         ];
         if (json) await io.writeJson([Object.assign({}, shown, ...parts.map((part) => part?.object))]);
         else await writeKey(io, shown, nowMs, parts);

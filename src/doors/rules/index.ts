@@ -10,8 +10,6 @@ import type { KeyLookup } from '../../store/key-reads.ts';
 import { scopesFrom } from '../../store/rows.ts';
 import type { TokensOptions } from './tokens.ts';
 
-export type { StoredRule } from './store.ts';
-
 const HOLDS_RULES = 'SELECT EXISTS (SELECT 1 FROM rules) AS holds_rules';
 
 interface WarnOptions extends Pick<TokensOptions, 'db' | 'config' | 'address' | 'log'> {

@@ -1,13 +1,11 @@
 // Formats a rule as an object and as table cells, for `keys rule list` and `keys show`. Never shows its hash, nor a key set.
 
-import { operatingRules, type StoredRule } from '../../doors/rules/index.ts';
 import type { Database } from '../../store/database.ts';
+import { isGiven } from './key-sets.ts';
+import { createRuleStore, type StoredRule } from './store.ts';
 
-/** Returns a rule as JSON shows it. `isGiven` says whether the operator gave the key set itself. */
-export const ruleObject = (
-  { hash: _, resource: __, keySet, refused, ...rule }: StoredRule,
-  isGiven: (keySet: string | null) => boolean,
-) => ({
+/** Returns a rule as JSON shows it. */
+export const ruleObject = ({ hash: _, resource: __, keySet, refused, ...rule }: StoredRule) => ({
   ...rule,
   keySet: isGiven(keySet) ? 'file' : (keySet ?? 'fetch'),
   ...(refused !== null && { refused }),
@@ -26,13 +24,7 @@ export const ruleCells = (rule: ReturnType<typeof ruleObject>): readonly string[
 ];
 
 /** Returns the rules of a key as `keys show` shows them. */
-export async function rulesPart(
-  { db }: { readonly db: Database },
-  { id, rules: count }: { readonly id: string; readonly rules: number },
-  nowMs: number,
-) {
-  if (count === 0) return null;
-  const { createRuleStore, isGiven } = await operatingRules();
-  const rules = (await createRuleStore(db).list(nowMs, id)).map((rule) => ruleObject(rule, isGiven));
+export async function rulesPart(db: Database, keyId: string, nowMs: number) {
+  const rules = (await createRuleStore(db).list(nowMs, keyId)).map(ruleObject);
   return { object: { rules }, table: [['RULE', ...RULE_HEADS], ...rules.map((rule) => [rule.id, ...ruleCells(rule)])] };
 }
