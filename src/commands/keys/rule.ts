@@ -108,7 +108,7 @@ const test = command({
     'Says each check of a token on stdin, and who it would be. Exits 0 if it would be let in. --resource: the server that it is presented for.',
   options: { resource: optional(RESOURCE), json: flag },
   async run({ options: { resource = null, json }, io }) {
-    const { createRuleStore, ruleSettings, testToken } = await operatingRules();
+    const { checkCells, createRuleStore, ruleSettings, testToken, whoseWords } = await operatingRules();
     const token = (await textOf(io.stdin)).trim();
     await withStore(io, async ({ db }, config) => {
       const address = createServerAddress(config);
@@ -121,28 +121,12 @@ const test = command({
         log: stderrLog(io),
       });
       if (json) await io.writeJson([tested]);
-      else await io.writeTable(tested.checks.map(shownCheck));
-      io.say(saidOf(tested));
+      else await io.writeTable(tested.checks.map(checkCells));
+      io.say(whoseWords(tested));
       if (tested.as !== 'rule') throw new CommandError('it would not be let in as a key');
     });
   },
 });
-
-type Tested = Awaited<ReturnType<Awaited<ReturnType<typeof operatingRules>>['testToken']>>;
-
-const shownCheck = ({ check, rule, verdict, found, expected, help }: Tested['checks'][number]): readonly string[] => [
-  verdict,
-  rule === undefined ? check : `${check} of rule ${rule}`,
-  verdict === 'ok' ? found : `found ${found}; expected ${expected}. ${help}`,
-];
-
-function saidOf({ as, rule, key }: Tested): string {
-  if (as === 'user') return 'it is looked at as a user token, and as nothing else';
-  if (key === undefined) return 'it would be nobody';
-  const { id, name, owner, scopes, until } = key;
-  const who = `key ${id} (${JSON.stringify(name)} of ${JSON.stringify(owner)}, ${scopes.join(' ') || 'no scopes'})`;
-  return `rule ${rule} lets it act as ${who} until ${until}; an X-API-Key beside it would count first`;
-}
 
 const VERBS = [add, list, remove, test];
 

@@ -3,7 +3,7 @@
 export { addRule } from './adding.ts';
 export { doubtsOf, vainRules } from './doubts.ts';
 export { ruleSettings } from './settings.ts';
-export { RULE_HEADS, ruleCells, ruleObject, rulesPart } from './shown.ts';
+export { checkCells, RULE_HEADS, ruleCells, ruleObject, rulesPart, whoseWords } from './shown.ts';
 export { createRuleStore } from './store.ts';
 export { readKeySetSource, readTerms } from './terms.ts';
 export { testToken } from './testing.ts';

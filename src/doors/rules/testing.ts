@@ -14,7 +14,7 @@ import type { RuleSettings } from './settings.ts';
 import { verifyBy } from './signatures.ts';
 import type { RuleStore, ShownKeyOfRule, StoredRule } from './store.ts';
 
-interface TestedCheck extends Words {
+export interface TestedCheck extends Words {
   readonly check: string;
   /** The rule that the check is of; absent: it is of the token. */
   readonly rule?: string;
