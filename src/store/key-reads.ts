@@ -29,8 +29,8 @@ export interface KeyLookup {
   join(hash: string): string;
   /** Selects the hash of its key's secret, for which the lookups after this one are asked; by default the row's own. */
   readonly keyHash?: string;
-  /** The column from which `read` reads the row. */
-  readonly column: string;
+  /** The columns from which `read` reads the row. */
+  readonly columns: string;
   /** Returns the key as the row gives it, if there is one. `key`: the one found by the hash; null: none. */
   read(row: Row, key: PresentedKey | null): PresentedKey | null;
 }
@@ -43,8 +43,8 @@ function findOf(lookups: readonly KeyLookup[]): string {
     if (keyHash !== undefined) secret = `coalesce(${keyHash}, ${secret})`;
     return joined;
   });
-  const columns = lookups.map(({ column }) => `${column}, `).join('');
-  return `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ${secret} AS presented_hash, ${columns}${IS_BLOCKED},
+  const more = lookups.map(({ columns }) => `${columns}, `).join('');
+  return `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ${secret} AS presented_hash, ${more}${IS_BLOCKED},
 ${KEY_COLUMNS}, ${COUNTS}, ${OWNER_SETTINGS}, ${OWNER_COUNTS} FROM feed f LEFT JOIN json_each(?1) h
 ${joins.join(' ')} LEFT JOIN api_keys k ON k.row = ${rowBy(secret)} LEFT JOIN owners o ON o.owner = k.user_id`;
 }

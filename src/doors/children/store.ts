@@ -46,7 +46,7 @@ function childOf(json: Value | undefined): ChildRecord {
 export const CHILD_LOOKUP: KeyLookup = {
   join: (hash) => `LEFT JOIN children c ON c.key_hash = ${hash}`,
   keyHash: 'c.parent_hash',
-  column: `${CHILD} AS child`,
+  columns: `${CHILD} AS child`,
   read: ({ child }, key) => (child === null ? key : keyUnder(childOf(child), key)),
 };
 

@@ -5,7 +5,6 @@ import { atFirstUse } from '../../ground/first-use.ts';
 import { chain, ok, outageIn } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import type { Rules } from '../../keys/verify.ts';
-import { listIn } from '../../store/database.ts';
 import type { KeyLookup } from '../../store/key-reads.ts';
 import { scopesFrom } from '../../store/rows.ts';
 import type { TokensOptions } from './tokens.ts';
@@ -51,12 +50,11 @@ export function openRules(core: TokensOptions): Rules {
 /** Finds the key of a rule by the rule's hash, as if that were a secret's, with the scopes that the rule gives. */
 export const RULE_LOOKUP: KeyLookup = {
   join: (hash) => `LEFT JOIN rules r ON r.hash = ${hash}`,
-  column: 'iif(r.id IS NULL, NULL, json_array(r.hash, r.scopes)) AS rule',
-  read({ rule }, key) {
-    if (rule === null || key === null) return key;
-    const [presentedHash, scopesJson] = listIn(rule); // written by `column`
-    const given: readonly string[] | null = scopesJson === null ? null : scopesFrom(scopesJson);
+  columns: 'r.hash AS rule_hash, r.scopes AS rule_scopes',
+  read({ rule_hash: hash, rule_scopes: scopesJson }, key) {
+    if (hash === null || key === null) return key;
+    const given = scopesJson === null ? null : scopesFrom(String(scopesJson));
     const scopes = given === null ? key.scopes : key.scopes.filter((scope) => given.includes(scope));
-    return { ...key, scopes, presentedHash, presented: 'rule', secretEndsAtMs: null };
+    return { ...key, scopes, presentedHash: String(hash), presented: 'rule', secretEndsAtMs: null };
   },
 };
