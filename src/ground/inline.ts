@@ -121,9 +121,13 @@ export function minifiedScript(script: string): string {
     if (words.endsWith('${')) open.push('${');
     return (token + words).replace(BREAKS, '');
   }
+  const goesOn = createGoesOn(open);
   for (let token = next(); token !== ''; token = next()) {
     if (/^(?:\s|\/[/*])/.test(token)) gap += token;
-    else {
+    else if (goesOn(token)) {
+      taken.push(taken.pop()?.replace(/;$/, ',') ?? '');
+      [last, gap] = [',', ''];
+    } else {
       if (isNeedless(last, token)) taken.push(taken.pop()?.slice(0, -1) ?? '');
       const text = kept(gap, last.at(-1) ?? '', token.at(0) ?? '') + token;
       taken.push(text);
@@ -133,6 +137,27 @@ export function minifiedScript(script: string): string {
   }
   if (at < script.length || open.length > 0) throw new Error('a script has something that does not end');
   return taken.join('');
+}
+
+/**
+ * Creates the function that takes each token of a script, and returns whether it is a `const` right after the statement of
+ * another one: a comma says the same. `open`: the braces around the token.
+ */
+function createGoesOn(open: readonly string[]): (token: string) => boolean {
+  let places: readonly { parentheses: number; isConst: boolean; wasConst: boolean }[] = []; // one within each brace
+  return (token) => {
+    const outer = places.slice(0, open.length + 1);
+    const place = outer[open.length] ?? { parentheses: 0, isConst: false, wasConst: false };
+    places = [...outer.slice(0, open.length), place];
+    if (token === '(') place.parentheses += 1;
+    if (token === ')') place.parentheses -= 1;
+    const isStatement = place.parentheses === 0; // else it may be the head of a loop
+    const { isConst, wasConst } = place;
+    place.wasConst = isStatement && token === ';' && isConst;
+    if (isStatement && token === ';') place.isConst = false;
+    if (isStatement && token === 'const') place.isConst = true;
+    return wasConst && token === 'const';
+  };
 }
 
 /** Returns whether what is taken ends with a semicolon or comma that means nothing before a token. Lists have no holes. */
