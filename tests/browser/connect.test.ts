@@ -56,6 +56,31 @@ describeInBrowser('the page that asks for a key', (browser) => {
     expect([cancelled?.get('error'), cancelled?.get('code')]).toEqual(['access_denied', null]);
     expect(violations.filter((text) => /Content Security Policy|CSP/i.test(text))).toEqual([]);
   });
+
+  test('a state with line breaks and NUL, which a form changes, comes back as it was: with a key, and cancelled', async () => {
+    await using app = await createTestApp({ env: ENV });
+    const { key } = await app.createKey('alice');
+    await using server = clientServer();
+    const client = await register(app, [server.callback]);
+    await using taken = await takePage(browser());
+    const { page } = taken;
+    const state = ' a\nb\rc\r\nd\u0000e\tf\u0001"<é&state=g';
+    for (const press of ['Hand over the key', 'Cancel']) {
+      await page.goto(client.page({ state }).href);
+      await page.getByLabel('API key').fill(`sk_test_${'0'.repeat(64)}`);
+      await page.keyboard.press('Enter'); // the page again
+      await page.getByRole('alert').waitFor();
+      await page.getByLabel('API key').fill(key);
+      await page.getByRole('button', { name: press }).click();
+      await page.waitForURL((url) => url.pathname === '/callback');
+    }
+    const back = server.asked.map(({ url }) => url.searchParams);
+    expect(back.map((query) => query.getAll('state'))).toEqual([[state], [state]]);
+    expect(back.map((query) => [query.has('code'), query.get('error')])).toEqual([
+      [true, null],
+      [false, 'access_denied'],
+    ]);
+  });
 });
 
 test('the page’s policy is as strict as a form allows, and nothing keeps it', async () => {

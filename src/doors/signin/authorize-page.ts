@@ -1,6 +1,7 @@
 // Renders the pages of /authorize: one asks for a key and says who gets it, one says why nobody does. They have no
 // script and no cookie. They show parts of the request as text, but never the key.
 
+import { hasTwice } from '../../api/oauth.ts';
 import { isLoopbackRedirect } from '../../config/redirects.ts';
 import { escaped, inlineHashes } from '../../ground/html.ts';
 import { SERVER_NAME } from '../../ground/server-info.ts';
@@ -26,11 +27,27 @@ ${main}
 </html>
 `;
 
+/** What a browser's form changes: it sends each line break as CR LF, and no NUL. */
+const CHANGED_BY_FORMS = /[\0\r\n]/;
+/** The hidden field with the `state` of such characters, as in a query. */
+const EXACT_STATE = 'exact_state';
+
 /** Returns the request's parameters as hidden fields, because the form's URL has none. */
-const hiddenFields = (request: AuthorizationRequest): string =>
-  Object.entries(parametersOf(request))
+function hiddenFields(request: AuthorizationRequest): string {
+  const { state } = request;
+  const exact = state !== null &&
+    CHANGED_BY_FORMS.test(state) && { [EXACT_STATE]: `${new URLSearchParams({ state })}` };
+  return Object.entries({ ...parametersOf(request), ...exact })
     .map(([name, value]) => `<input type="hidden" name="${name}" value="${escaped(value)}">`)
     .join('\n');
+}
+
+/** Returns what a person has sent, with the `state` that the page got. */
+export function sentForm(form: URLSearchParams): URLSearchParams {
+  const exact = new URLSearchParams(form.get(EXACT_STATE) ?? '').get('state');
+  if (exact !== null && !hasTwice(form)) form.set('state', exact);
+  return form;
+}
 
 /**
  * Returns the page that asks for a key. `connectUrl` is where people create one for this connection; null if there is no

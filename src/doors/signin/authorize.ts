@@ -23,7 +23,7 @@ import {
   locationOf,
   queryFor,
 } from './authorization-request.ts';
-import { askPage, errorPage, POLICY } from './authorize-page.ts';
+import { askPage, errorPage, POLICY, sentForm } from './authorize-page.ts';
 import type { Grants } from './codes.ts';
 import type { SignInParts } from './options.ts';
 
@@ -72,7 +72,7 @@ export function authorizeRoute(options: AuthorizeOptions): Handlers {
       // Another page's form could hand over a key that the visitor didn't choose.
       if (context.origin !== new URL(context.publicUrl).origin) return refuseOrigin(context);
       if (!body.ok) return problemPage(body.error);
-      const form = formIn(body.value);
+      const form = sentForm(formIn(body.value));
       return respond(context, form, (asked) =>
         form.has('cancel') ? seeOther(locationOf(asked, { error: 'access_denied' })) : submitKey(context, asked, form),
       );
