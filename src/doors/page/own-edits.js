@@ -17,7 +17,12 @@ export const OWN_EDITS = {
     first: ({ id, scopes: [first] }) => placeOf(first, id),
     view: scopesForm,
   },
-  end: { label: 'End sooner', first: ({ id }) => `days ${id}`, view: endForm },
+  end: {
+    label: 'End sooner',
+    isOffered: (key) => daysSooner(key).length > 0,
+    first: ({ id }) => `days ${id}`,
+    view: endForm,
+  },
 };
 
 function nameForm({ id, name }, form) {
@@ -40,14 +45,16 @@ function scopesForm({ id, scopes }, form) {
   return form({ read, words, fields });
 }
 
-function endForm({ id, expiresAt }, form) {
+/** Returns the lives, in days from now, with which a key ends sooner: the longest first, as it ends the least. */
+function daysSooner({ expiresAt }) {
   const isSooner = (days) => expiresAt === null || Date.now() + days * DAY_MS < expiresAt;
-  const offered = [1, ...daysOffered(null)].filter(isSooner).reverse(); // the longest first: it ends the least
-  if (offered.length === 0)
-    return html`<p class="hint" at="edit ${id}">It ends within a day. To end it now, revoke it.</p>`;
+  return [1, ...daysOffered(null)].filter(isSooner).reverse();
+}
+
+function endForm(key, form) {
   const fields = html`<label class="line">It ends
-    <select name="days" at="days ${id}">
-      ${offered.map((days) => html`<option value=${days}>${inDays(days)}</option>`)}
+    <select name="days" at="days ${key.id}">
+      ${daysSooner(key).map((days) => html`<option value=${days}>${inDays(days)}</option>`)}
     </select>
   </label>`;
   const read = (typed) => ({ expiresInDays: Number(typed.get('days')) });

@@ -128,10 +128,10 @@ function refresh(list) {
 }
 
 /**
- * Returns the shown keys, in order. Keys with a question or a new secret are among them, and a changed key stays until
- * the search or state changes.
+ * Returns the shown keys, in order. Keys with a question, an edit or a new secret are among them, and a changed key stays
+ * until the search or state changes.
  */
-function shownOf({ keys, search, only, order, questions, secrets, replaced }) {
+function shownOf({ keys, search, only, order, questions, secrets, own, replaced }) {
   const wanted = search.trim().toLowerCase();
   const kept = replaced?.search === search && replaced.only === only ? replaced.id : null;
   return keys
@@ -139,6 +139,7 @@ function shownOf({ keys, search, only, order, questions, secrets, replaced }) {
       ({ id, state, text }) =>
         ((only === null || state === only) && text.includes(wanted)) ||
         questions.has(id) ||
+        own?.isAsking(id) ||
         secrets.has(id) ||
         id === kept,
     )

@@ -290,6 +290,28 @@ describeInBrowser('a key that one has', (browser) => {
     });
   });
 
+  test('can be ended sooner where it can, and a form that is open stays whatever the list shows', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'for an hour', expiresInDays: 1 / 24 });
+    await app.createKey('alice', { name: 'for two days', expiresInDays: 2 });
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
+      await page.getByRole('button', { name: 'More about for an hour' }).click();
+      await page.getByRole('button', { name: 'Rename: for an hour' }).waitFor();
+      expect(await page.getByRole('button', { name: 'End sooner: for an hour' }).count()).toBe(0);
+      await page.getByRole('button', { name: 'More about for two days' }).click();
+      await page.getByRole('button', { name: 'End sooner: for two days' }).click();
+      expect(await page.getByLabel('It ends').locator('option').allTextContents()).toEqual(['in a day']);
+      await page.getByRole('button', { name: 'Rename: for an hour' }).click();
+      await page.keyboard.type('half typed');
+      await page.getByRole('searchbox').fill('nothing');
+      expect(await page.getByRole('textbox', { name: 'Name' }).inputValue()).toBe('half typed');
+      await page.getByLabel('It ends').waitFor();
+      await page.getByRole('button', { name: 'Cancel' }).first().click();
+      await page.getByRole('button', { name: 'Cancel' }).click();
+      await page.getByText('No key matches.').waitFor();
+    });
+  });
+
   test('has one button at rest and "…"; twelve take 1,700 px of a phone, and a row that opens moves nothing of itself', async () => {
     await using app = await appForBrowser();
     for (let index = 0; index < 12; index++)
