@@ -4,7 +4,7 @@ import { html } from '../../pages/widgets/draw.js';
 import { spanWords } from '../../pages/widgets/key-row.js';
 import { KEY } from '../../pages/widgets/keys-list.js';
 import { complaint, daysOffered, inDays, setup, workButton } from '../../pages/widgets/parts.js';
-import { set } from './session.js';
+import { page, set } from './session.js';
 
 /** This server's own scopes, which are never ticked in advance, and what they allow. */
 export const GIVES = new Map([
@@ -150,12 +150,14 @@ export function typeAgain(form, typed) {
   }
 }
 
-/** Takes a key out of a field that isn't for keys: names and data are sent, and shown to others. */
+/** Takes keys out of a field that isn't for keys: names and data are sent, and shown to others. Says so until the next act. */
 export function dropKey({ target }) {
-  if (target.matches('#token, .tools input') || !KEY.test(target.value)) return;
-  target.value = target.value.replace(KEY, '');
-  set({ notice: complaint('That was a whole key. It was taken out of the field, and sent nowhere.') });
+  if (!target.matches('#token, .tools input') && KEY.test(target.value)) {
+    target.value = target.value.replaceAll(new RegExp(KEY, 'g'), '');
+    set({ notice: TAKEN_OUT });
+  } else if (page.notice === TAKEN_OUT) set({ notice: '' });
 }
+const TAKEN_OUT = complaint('That was a whole key. It was taken out of the field, and sent nowhere.');
 
 /** Selects a field's text at a double click beside it, where browsers select nothing, so that what is typed replaces it. */
 export const selectBeside = ({ target }) =>

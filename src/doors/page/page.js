@@ -125,7 +125,7 @@ function start() {
   if (refused !== null) return mount(() => html`${top()}<main><div class="card">${complaint(refused)}</div></main>`);
   document.addEventListener('invalid', openParts, true); // `invalid` doesn't bubble
   document.addEventListener('dblclick', selectBeside);
-  document.addEventListener('input', dropKey);
+  for (const act of ['input', 'click']) document.addEventListener(act, dropKey);
   const { dataset } = document.body;
   dataset.fresh = ''; // until somebody does something, no ring is drawn around the button that has the focus
   for (const act of ['keydown', 'pointerdown']) addEventListener(act, () => delete dataset.fresh, true);

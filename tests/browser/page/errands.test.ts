@@ -128,12 +128,19 @@ describeInBrowser('a key that is pasted where none belongs', (browser) => {
       await paste(page, data, key);
       await page.getByRole('alert').getByText('That was a whole key.').waitFor();
       expect(await data.inputValue()).toBe('plan=pro\nkey=');
+      await paste(page, data, `${key} and ${key}`);
+      expect(await data.inputValue()).toBe('plan=pro\nkey= and ');
+      await page.getByRole('alert').getByText('That was a whole key.').waitFor();
+      await data.press('Backspace');
+      await page.getByRole('alert').waitFor({ state: 'detached' }); // it was read
       await press(page, 'Your keys');
       await press(page, 'Create a key');
       const name = page.getByRole('textbox', { name: 'Name' });
       await paste(page, name, `my ${key}`);
       await page.getByRole('alert').getByText('That was a whole key.').waitFor();
       expect(await name.inputValue()).toBe('my ');
+      await press(page, 'Cancel');
+      expect(await page.getByRole('alert').count()).toBe(0);
       expect(sent.filter((text) => text.includes(key))).toEqual([]);
     });
   });
