@@ -83,7 +83,8 @@ function createView(task) {
     set({ made: null }, 'new');
   };
   const show = (made) => {
-    set({ task: null, made: newKey({ made, saved }) }, 'new key');
+    const isLeft = isOwn(page.task) && page.task !== task; // for another form, which stays
+    set({ task: isLeft ? page.task : null, made: newKey({ made, saved }) }, 'new key');
     void page.list.load();
   };
   return keyForm({

@@ -126,6 +126,31 @@ describeInBrowser('no answer of the server', (browser) => {
 });
 
 describeInBrowser('an answer that comes late', (browser) => {
+  test('shows the new key beside the form of another one, which was begun meanwhile', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'first' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      const mayAnswer = Promise.withResolvers<void>();
+      await page.route('**/tools/create_api_key', async (route) => {
+        await mayAnswer.promise;
+        await route.continue();
+      });
+      const name = page.getByRole('textbox', { name: 'Name' });
+      const begin = async (called: string) => {
+        await page.getByRole('button', { name: 'Create a key' }).click();
+        await name.fill(called);
+        await page.getByRole('checkbox', { name: 'read' }).check();
+      };
+      await begin('slow');
+      await page.getByRole('button', { name: 'Create key' }).click();
+      await page.getByRole('button', { name: 'Cancel' }).click();
+      await begin('half typed');
+      mayAnswer.resolve();
+      await page.getByRole('group', { name: 'New key of slow' }).waitFor();
+      expect(await name.inputValue()).toBe('half typed');
+    });
+  });
+
   test('leaves the focus where the person has moved it', async () => {
     await using app = await appForBrowser();
     const { key } = await app.createKey('alice', { name: 'parent', scopes: ['read', 'delegate'] });
