@@ -54,10 +54,9 @@ export function openedOwner({ owner: name, key, said, changed, back, seek }) {
     owner: name,
     async begin() {
       const above = Promise.all([load(opened), opened.list.load(), opened.reading]);
-      if (key === undefined) return;
-      opened.list.reveal(key, said);
+      if (key !== undefined) opened.list.reveal(key, said);
       await above;
-      opened.list.center(key.id); // what came above has moved it
+      if (key !== undefined) opened.list.center(key.id); // what came above has moved it
     },
     async refresh() {
       opened.panels.readHistory(name);

@@ -1,6 +1,6 @@
 // Lists of keys for admins: of all owners, or of one.
 
-import { change, html, redraw } from '../../pages/widgets/draw.js';
+import { change, html } from '../../pages/widgets/draw.js';
 import { readKey } from '../../pages/widgets/key-row.js';
 import { keysList } from '../../pages/widgets/keys-list.js';
 import { countWords, inWords, pill } from '../../pages/widgets/parts.js';
@@ -80,12 +80,17 @@ const CHOICES = {
   unused: 'Unused for 90 days',
 };
 
-/** Creates the view of all keys, or of those that may be trouble. `ways`: `open` and `seek` of operatorKeys. */
-export function allKeys(ways) {
-  const view = { only: null, list: null, looked: 0 };
-  choose(view, null, ways);
+/**
+ * Creates the view of all keys, or of those that may be trouble: of a choice `only`, or null. `ways`: `open` and `seek`
+ * of operatorKeys.
+ */
+export function allKeys(ways, only) {
+  const view = { only, list: null, looked: 0 };
+  const begun = choose(view, only, ways);
   return {
-    isAll: true,
+    /** Resolves once the keys are loaded. */
+    begin: () => begun,
+    only: () => view.only,
     refresh: () => view.list.refresh(),
     view: () => html`<div class="pills line" role="group" aria-label="Which keys">
         ${pill('any', 'All', view.only === null, () => choose(view, null, ways))}
@@ -115,6 +120,5 @@ function choose(view, only, ways) {
     }),
   });
   change(view, { only, list, looked: 0 });
-  void list.load();
-  redraw();
+  return list.load();
 }

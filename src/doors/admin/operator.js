@@ -30,7 +30,7 @@ export function operatorPart(fromPage) {
     const back = () => show(owners, `owner ${owner}`, 'owners');
     const opened = openedOwner({ owner, key, said, changed, back, seek: search.seek });
     show(opened, 'owner');
-    void opened.begin();
+    return opened.begin();
   }
 
   function showOwners() {
@@ -38,10 +38,16 @@ export function operatorPart(fromPage) {
     show(owners, 'owners');
   }
 
+  function showAll(only) {
+    const all = allKeys({ open, seek: search.seek }, only);
+    show(all, 'all');
+    return all.begin();
+  }
+
   const tabs = [
     ['own', 'Your keys', () => shown === null, () => show(null, 'own')],
     ['owners', 'Owners', () => shown === owners || shown?.owner !== undefined, showOwners],
-    ['all', 'All keys', () => shown?.isAll === true, () => show(allKeys({ open, seek: search.seek }), 'all')],
+    ['all', 'All keys', () => shown?.only !== undefined, () => showAll(null)],
   ];
   return {
     tabs: () => html`<div class="pills line" role="group" aria-label="Whose keys">
@@ -50,8 +56,10 @@ export function operatorPart(fromPage) {
     /** Draws what is shown instead of the person's own keys; null if these are. */
     view: () => shown && html`<div class="stack" at="operator">${search.view()}${shown.view()}</div>`,
     refresh: () => shown?.refresh(),
-    /** Begins with the owners: the person has no keys. */
-    begin: showOwners,
+    /** Returns what is shown instead of the person's own keys, as JSON can store it; null if these are. */
+    place: () => shown && { owner: shown.owner, only: shown.only?.() },
+    /** Shows what `place` returned: an owner, the keys of all owners, or the list of owners. Resolves once it is loaded. */
+    show: ({ owner, only }) => (owner !== undefined ? open(owner) : only !== undefined ? showAll(only) : showOwners()),
     close: () => shown?.close(),
   };
 }

@@ -5,7 +5,7 @@
 import { html } from '../../pages/widgets/draw.js';
 import { complaint, setup } from '../../pages/widgets/parts.js';
 import { question } from '../../pages/widgets/question.js';
-import { typedIn } from './key-form.js';
+import { typedHere } from './kept.js';
 import { ASK, askToSignIn, isKeyShown, page, READ_MS, set } from './session.js';
 
 const AWAY = 'mcp-key-server/sign-in';
@@ -25,15 +25,10 @@ const random = (bytes) => base64url(crypto.getRandomValues(new Uint8Array(bytes)
 function goTo(url, query, secrets) {
   const to = new URL(url);
   for (const [name, value] of Object.entries(query)) to.searchParams.set(name, value);
-  const { task, session, left } = page;
-  const form = document.getElementById('decided'); // after a failed sign-in there is none
-  const { sub, owner } = session ?? left ?? {};
-  const kept = {
-    ...secrets,
-    task: form === null ? task : { ...task, typed: typedIn(form) },
-    left: { sub, owner },
-  };
-  sessionStorage.setItem(AWAY, JSON.stringify(kept));
+  const { session, part, left } = page;
+  const { task, rows } = typedHere();
+  const leaves = session && { sub: session.sub, owner: session.owner, rows, place: part?.place() };
+  sessionStorage.setItem(AWAY, JSON.stringify({ ...secrets, task, left: leaves ?? left }));
   location.assign(to);
 }
 

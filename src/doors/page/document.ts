@@ -19,6 +19,7 @@ import { PAGE_HEADERS } from '../../web/headers.ts';
 import type { Handler } from '../../web/router.ts';
 import away from './away.js' with { type: 'text' };
 import entering from './entering.js' with { type: 'text' };
+import kept from './kept.js' with { type: 'text' };
 import keyChildren from './key-children.js' with { type: 'text' };
 import keyForm from './key-form.js' with { type: 'text' };
 import keyPanel from './key-panel.js' with { type: 'text' };
@@ -32,6 +33,7 @@ import task from './task.js' with { type: 'text' };
 const PARTS = {
   'away.js': away,
   'entering.js': entering,
+  'kept.js': kept,
   'key-children.js': keyChildren,
   'key-form.js': keyForm,
   'key-panel.js': keyPanel,

@@ -4,7 +4,7 @@
 import { focusOn, html } from '../../pages/widgets/draw.js';
 import { busily, nameOf, setup } from '../../pages/widgets/parts.js';
 import { appButton, dropKept } from './away.js';
-import { typeAgain } from './key-form.js';
+import { typeHere } from './kept.js';
 import { dropPart, loadPart } from './operators.js';
 import { askToSignIn, forget, isKeyShown, isOwn, jsonIn, page, post, set, show } from './session.js';
 
@@ -80,7 +80,8 @@ const hasNone = ({ output }) => output?.keys.length === 0;
 /** Begins the person's session. `result` is the list of the person's keys, which is loaded if undefined. */
 function begin(who, isSame, result) {
   dropKept();
-  if (!isSame && !isPerson(page.left, who)) forget();
+  const back = isPerson(page.left, who) ? page.left : null;
+  if (!isSame && back === null) forget();
   Object.assign(page, {
     session: Object.assign(isSame ? page.session : {}, who),
     why: null,
@@ -92,24 +93,21 @@ function begin(who, isSame, result) {
   else show(result);
   if (!who.isAdmin) dropPart();
   void page.part?.refresh();
-  welcome(result === undefined ? who.hasNone : hasNone(result));
+  welcome(result === undefined ? who.hasNone : hasNone(result), back);
 }
 
 /** Where a person goes on; the first that is there gets the focus. */
 const NEXT = ['task', 'new key', 'go on', 'new', 'refresh'];
 
-/** Draws the page, and focuses where the person continues. */
-function welcome(isFirst) {
+/** Draws the page, and focuses where the person continues: who has come `back`, with what was typed before. */
+function welcome(isFirst, back) {
   const { made, task, list, session } = page;
   const isIdle = isFirst && task === null && made === null;
-  if (session.isAdmin && page.part === null) void loadPart(isIdle);
+  if (session.isAdmin && page.part === null) void loadPart(isIdle, back);
   const begins = isIdle && !session.isAdmin && list?.full() == null;
   set({ task: begins ? { create: true } : task });
-  if (task?.typed) {
-    typeAgain(document.getElementById('decided'), task.typed);
-    task.typed = undefined; // what is typed from now on stays
-  }
   (begins ? ['name'] : NEXT).some(focusOn);
+  typeHere(back?.rows);
 }
 
 function decline() {

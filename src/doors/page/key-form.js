@@ -138,15 +138,28 @@ export function keyIn(typed) {
 
 const wantedIn = (form) => keyIn(new FormData(form));
 
-/** Returns the typed values, in a form that JSON can store. */
-export const typedIn = (form) => [...new FormData(form)];
+/** Returns the fields of a form that the person has changed, as JSON can store them. */
+export const typedIn = (form) =>
+  Array.from(form.elements)
+    .filter(isChanged)
+    .map(({ type, name, value, checked }) => ({ type, name, value, checked }));
 
+const isChanged = ({ name, options, checked, defaultChecked, value, defaultValue }) =>
+  name !== '' &&
+  (options
+    ? [...options].some(({ selected, defaultSelected }) => selected !== defaultSelected)
+    : checked !== defaultChecked || value !== defaultValue);
+
+/** Changes the fields of a form as the person had changed them. What else the form has meanwhile stays. */
 export function typeAgain(form, typed) {
-  for (const field of form.elements) {
-    const values = typed.filter(([name]) => name === field.name).map(([, value]) => value);
-    if (field.type === 'checkbox') field.checked = values.includes(field.value);
-    else if (values.length > 0) field.value = values.at(-1); // the last of the scopes is the text field
-    if (field.type === 'number' && field.value !== '') field.closest('details').open = true;
+  for (const { type, name, value, checked } of typed) {
+    const isBox = type === 'checkbox';
+    const isIt = (field) => field.type === type && field.name === name && (!isBox || field.value === value);
+    const field = Array.from(form.elements).find(isIt);
+    if (field === undefined) continue; // it is not offered any more
+    if (isBox) field.checked = checked;
+    else field.value = value;
+    if (type === 'number') openParts({ target: field });
   }
 }
 
@@ -163,8 +176,8 @@ const TAKEN_OUT = complaint('That was a whole key. It was taken out of the field
 export const selectBeside = ({ target }) =>
   target.matches('input') && target.selectionStart === target.selectionEnd && target.select();
 
-/** Opens the part of a form with an invalid field, because browsers can't point at one in a closed part. */
-export function openParts(event) {
-  const part = event.target.closest('details');
+/** Opens the part of a form with a field. Browsers can't point at an invalid one in a closed part. */
+export function openParts({ target }) {
+  const part = target.closest('details');
   if (part) part.open = true;
 }

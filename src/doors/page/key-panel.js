@@ -121,7 +121,7 @@ function formOf(panels, key, edit, { read, words, fields }) {
   };
   const cancel = () => change(panels, id, { edit: null, failure: undefined }, `${edit} ${id}`);
   const { failure } = stateOf(panels, id);
-  return html`<form class=${edit === 'name' ? 'line' : 'inset stack'} at="edit ${id}" aria-label=${label}
+  return html`<form class=${edit === 'name' ? 'line' : 'inset stack'} at="edit ${id}" name=${edit} aria-label=${label}
     onsubmit=${send} onkeydown=${({ key: pressed }) => pressed === 'Escape' && cancel()}>
     ${complaint(failure)}
     ${words && html`<p>${words}</p>`}

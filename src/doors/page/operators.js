@@ -1,6 +1,7 @@
 // Loads the operators' part for whoever has the claim of admins; the page of anybody else never asks for it.
 
 import { complaint, setup } from '../../pages/widgets/parts.js';
+import { typeHere } from './kept.js';
 import { keyFields, keyIn, limitFields, limitsIn } from './key-form.js';
 import { keyPanels } from './key-panel.js';
 import { callTool, hashOf, page, request, set } from './session.js';
@@ -15,16 +16,17 @@ export function dropPart() {
   page.part = null;
 }
 
-/** Loads the part. `begins`: the person has no keys, and came for nothing else. */
-export async function loadPart(begins) {
+/** Loads the part. `begins`: the person has no keys, and came for nothing else. `back`: what was left to sign in (away.js). */
+export async function loadPart(begins, back) {
   const { session } = page;
   try {
     const { default: open } = await import(setup.part);
     if (page.session !== session || page.part !== null) return;
     page.part = open(shared)(GIVEN);
-    if (begins && page.task === null)
-      page.part.begin(); // else the person has begun something meanwhile
-    else set({});
+    set({});
+    const place = back?.place ?? (begins && page.task === null && {}); // else the person has begun something meanwhile
+    if (place) await page.part.show(place);
+    typeHere(back?.rows);
   } catch (error) {
     reportError(error);
     set({ notice: complaint('The part for operators could not be loaded. Reload the page to try again.') });

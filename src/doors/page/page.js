@@ -1,13 +1,13 @@
 // The page /keys: signs somebody in, lists their keys, and creates new ones.
 
-import { html, mount, redraw } from '../../pages/widgets/draw.js';
+import { html, mount } from '../../pages/widgets/draw.js';
 import { complaint, icon, setup, toldView, workButton } from '../../pages/widgets/parts.js';
 import { isFromApp, redeem, takeKept, wordsOfApp } from './away.js';
 import { offerView, signIn, whoIs } from './entering.js';
 import { dropKey, openParts, selectBeside } from './key-form.js';
 import { askToSignIn, forget, isOwn, page, set } from './session.js';
 import { signInCard } from './sign-in.js';
-import { taskView, waitingWords } from './task.js';
+import { takeUp, taskView, waitingWords } from './task.js';
 
 const NO_PROGRAMS = 'On this server no program can ask for a key.';
 /** The form of a program's code (signin/device-request.ts). */
@@ -131,13 +131,12 @@ function start() {
   for (const act of ['keydown', 'pointerdown']) addEventListener(act, () => delete dataset.fresh, true);
   window.onhashchange = () => {
     const followed = readAddress();
-    if (followed.task !== null) set({ task: followed.task }, followed.task.ask === '' ? 'code' : 'task');
+    if (followed.task !== null) takeUp(followed.task);
     if (followed.why !== '') set(page.why === null ? { notice: followed.why } : { why: followed.why });
     if (followed.token !== null) void signIn(followed.token, true);
   };
   window.onpagehide = () => {
     forget(); // a browser may cache the page for going back
-    redraw();
   };
   window.onpageshow = ({ persisted }) => persisted && location.reload();
   Object.assign(page, { left: kept?.left ?? null, task: came.task ?? kept?.task ?? null });

@@ -19,8 +19,8 @@ export const page = {
   list: null, // the list of the person's keys
   part: null, // the operators' part, once it is loaded (operators.js)
   made: null, // a new key, while it is shown
-  task: null, // what the person decides (task.js), and what was typed for it before leaving to sign in
-  left: null, // who left to sign in again
+  task: null, // what the person decides (task.js), and what was typed for it before (kept.js)
+  left: null, // who left to sign in again, with what was typed in open rows, and the place in the operators' part
   offer: null, // the person a link would sign in, during the question (entering.js)
   leaving: null, // the question before leaving a new key to sign in (away.js)
   notice: '',
@@ -52,9 +52,9 @@ export function forget() {
   page.list?.close();
   page.made?.close();
   page.part?.close();
-  const task = isOwn(page.task) ? null : page.task;
+  const task = isOwn(page.task) ? null : { connect: page.task.connect, ask: page.task.ask };
   const none = { session: null, list: null, part: null, made: null, offer: null, leaving: null };
-  Object.assign(page, { ...none, task, notice: '' });
+  set({ ...none, task, notice: '' }); // a form that the next person sees is another one
 }
 
 /** Requests without cookies, cache and redirects. */

@@ -5,6 +5,7 @@
 import { html } from '../../pages/widgets/draw.js';
 import { newKey } from '../../pages/widgets/new-key.js';
 import { busily, complaint, nameOf, scopeList, setup, timeOf, workButton } from '../../pages/widgets/parts.js';
+import { typedHere, typeHere } from './kept.js';
 import { GIVES, keyForm } from './key-form.js';
 import { isOwn, jsonIn, page, request, set } from './session.js';
 
@@ -55,8 +56,18 @@ export function taskView(task) {
   return task.asked === undefined ? codeView(task) : programView(task);
 }
 
-/** Ends the task, and shows `notice`. */
-const leave = (notice = '') => set({ task: null, notice }, 'ask', 'new', 'refresh');
+/** Takes up what a link asks for. What the person has begun, and typed, is kept until that is left. */
+export function takeUp(asked) {
+  const begun = isOwn(page.task) ? typedHere() : page.task.begun;
+  set({ task: { ...asked, begun } }, asked.ask === '' ? 'code' : 'task');
+}
+
+/** Ends the task, and shows `notice` beside what the person had begun before. */
+function leave(notice = '') {
+  const { task = null, rows } = page.task.begun ?? {};
+  set({ task, notice }, 'ask', 'new', 'refresh');
+  typeHere(rows);
+}
 
 /** Sends a decision; `done(output)` takes a success. A new key is shown even if the person left the form meanwhile. */
 const send = (path, body, done) =>
@@ -131,7 +142,8 @@ function connectView(task) {
     task,
     verb: 'Make the key and hand it over',
     doing: 'Handing over…',
-    other: html`<a href="${setup.url}/authorize?${task.connect}">Paste a key instead, or cancel</a>`,
+    other: html`<a href="${setup.url}/authorize?${task.connect}">Paste a key instead, or cancel</a>
+      ${task.begun && html`<button at="leave" onclick=${() => leave()}>Not now</button>`}`,
     act: (wanted) => send('/authorize', { ...Object.fromEntries(asked), ...LEFT_OUT, ...wanted }, goBack),
   });
 }

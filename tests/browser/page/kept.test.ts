@@ -1,0 +1,197 @@
+// What is typed on the page /keys while its form goes away: to sign in at an issuer, or to decide what a link asks for.
+
+import { expect, test } from 'bun:test';
+import type { Page } from 'playwright-core';
+import { describeInBrowser, press } from '../../support/browser.ts';
+import { register } from '../../support/hand-over.ts';
+import { type Answers, lenientIssuer } from '../../support/lenient-issuer.ts';
+import { ADMINS, type Env, type TestApp } from '../../support/test-app.ts';
+import { appForBrowser, follow, link, pasteToken, said, withKeysPage } from './keys-page.ts';
+
+const signIn = (page: Page) => page.getByRole('button', { name: /^Sign in with 127\.0\.0\.1:/ }).click();
+const nameField = (where: Pick<Page, 'getByRole'>) => where.getByRole('textbox', { name: 'Name' });
+const box = (page: Page, name: string) => page.getByRole('checkbox', { name, exact: true });
+
+interface AtIssuer {
+  readonly app: TestApp;
+  readonly page: Page;
+  /** Who signs in from now on. */
+  become(claims: Record<string, unknown>): void;
+  /** Ends the session, which the page finds out by the button. */
+  expire(button: string): Promise<void>;
+}
+
+/** Runs `use` on the page of an app whose people sign in at an issuer, once `prepare` has made its keys. */
+async function atIssuer(
+  browser: Parameters<typeof withKeysPage>[0],
+  env: Env,
+  prepare: (app: TestApp) => Promise<unknown>,
+  use: (at: AtIssuer) => Promise<void>,
+): Promise<void> {
+  let app: TestApp | undefined;
+  let answers: Answers = {};
+  await using issuer = await lenientIssuer(
+    () => answers,
+    () => app?.clock.nowMs() ?? Date.now(),
+  );
+  const own = { JWT_ISSUER: issuer.url, JWT_SECRET: '', KEYS_PAGE_CLIENT_ID: 'keys-page' };
+  await using opened = await appForBrowser({ env: { ...own, ...env } });
+  app = opened;
+  await prepare(opened);
+  await withKeysPage(browser, opened, { issuer: issuer.url, quiet: true }, async ({ page }) => {
+    await use({
+      app: opened,
+      page,
+      become(claims) {
+        answers = { claims };
+      },
+      async expire(button) {
+        opened.clock.advance(7_200_000);
+        await page.getByRole('button', { name: button, exact: true }).first().click();
+        await page.getByRole('alert').getByText('Sign in again: what you have typed is kept.').waitFor();
+      },
+    });
+  });
+}
+
+describeInBrowser('what is typed before signing in at an issuer again', (browser) => {
+  const KEYS = [
+    ['--user', 'alice', '--name', 'billing', '--scope', 'read'],
+    ['--user', 'alice', '--name', 'ci', '--scope', 'read', '--scope', 'write', '--scope', 'deploy'],
+  ];
+
+  test('in open rows is there, can be saved, and is nobody else’s', () =>
+    atIssuer(
+      browser(),
+      {},
+      async (app) => {
+        for (const key of KEYS) await app.keys('create', ...key);
+      },
+      async ({ page, become, expire }) => {
+        await signIn(page);
+        await press(page, 'More about billing');
+        await press(page, 'Rename: billing');
+        await page.keyboard.type('half <b>typed</b>');
+        await press(page, 'More about ci');
+        await press(page, 'Fewer scopes: ci');
+        await box(page, 'write').uncheck();
+        await expire('Save');
+        await signIn(page);
+        await page.getByText('Signed in as alice').waitFor();
+        expect(await nameField(page).inputValue()).toBe('half <b>typed</b>');
+        expect([await box(page, 'read').isChecked(), await box(page, 'write').isChecked()]).toEqual([true, false]);
+        await nameField(page).press('Enter');
+        await page.getByText(/^Renamed by alice/).waitFor();
+        await press(page, 'Save');
+        await page.getByText(/^Scopes changed by alice/).waitFor();
+
+        await press(page, 'Rename: ci');
+        await page.keyboard.type('of alice');
+        await expire('Save');
+        become({ sub: 'bob' });
+        await signIn(page);
+        await page.getByText('Signed in as bob').waitFor();
+        expect(await page.content()).not.toContain('of alice');
+      },
+    ));
+
+  const carol = { sub: 'carol', roles: 'keys-admin' };
+  const ofAcme = (app: TestApp) => app.keys('create', '--user', 'acme', '--name', 'production', '--scope', 'read');
+
+  test('by an admin is there: in the plan of an owner, beside what another has changed, and in the row of a key', () =>
+    atIssuer(browser(), ADMINS, ofAcme, async ({ app, page, become, expire }) => {
+      become(carol);
+      await signIn(page);
+      await press(page, 'Open acme');
+      await press(page, 'Change the plan: acme');
+      await page.locator('#quota-plan').fill('50');
+      await page.getByLabel('Data').fill('plan=gold');
+      await press(page, 'More about production');
+      await press(page, 'Change: production');
+      await page.keyboard.type('half typed');
+      await expire('Save');
+      await app.keys('owner', 'acme', '--limit', '100/1h');
+      app.clock.advance(1000);
+      await signIn(page);
+      await page.getByRole('region', { name: 'Owner acme' }).waitFor();
+      await page.getByRole('textbox', { name: 'Name' }).waitFor();
+      expect(await page.getByRole('textbox', { name: 'Name' }).inputValue()).toBe('half typed');
+      expect(await page.locator('#quota-plan').inputValue()).toBe('50');
+      expect(await page.locator('#limit-plan').inputValue()).toBe('100'); // as it is now
+      await page.getByRole('button', { name: 'Save' }).first().click();
+      await said(page, 'Saved. Quota: was none, is 50 a day; Data: was none, is plan=gold.');
+    }));
+
+  test('by an admin in one of all keys is there, in the choice that was looked at', () =>
+    atIssuer(browser(), ADMINS, ofAcme, async ({ page, become, expire }) => {
+      become(carol);
+      await signIn(page);
+      await press(page, 'All keys');
+      await press(page, 'Never expire');
+      await press(page, 'More about production');
+      await press(page, 'Change: production');
+      await page.keyboard.type('half typed');
+      await expire('Save');
+      await signIn(page);
+      await page.getByRole('button', { name: 'Never expire', pressed: true }).waitFor();
+      await page.getByRole('textbox', { name: 'Name' }).waitFor();
+      expect(await page.getByRole('textbox', { name: 'Name' }).inputValue()).toBe('half typed');
+    }));
+});
+
+describeInBrowser('what is typed before a link asks for a decision', (browser) => {
+  const ENV = { OAUTH_REDIRECTS: 'https://client.example/back', OAUTH_DEVICE: '1' };
+  const connectTo = async (app: TestApp) => {
+    const client = await register(app, ['https://client.example/back']);
+    return { at: `#connect=${encodeURIComponent(client.page({ scope: 'read write' }).search.slice(1))}` };
+  };
+
+  test('is there once that is left: a new key, and an edit', async () => {
+    await using app = await appForBrowser({ env: ENV });
+    await app.createKey('alice', { name: 'billing' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await press(page, 'More about billing');
+      await press(page, 'Rename: billing');
+      await page.keyboard.type('renamed');
+      await press(page, 'Create a key');
+      const form = page.getByRole('form', { name: 'New key' });
+      await nameField(form).fill('half typed');
+      await box(page, 'read').check();
+      await page.getByRole('textbox', { name: 'Other scopes' }).fill('write');
+      await page.getByText('Limits', { exact: true }).click();
+      await page.getByLabel('Quota', { exact: true }).fill('7');
+      await follow(page, await connectTo(app));
+      await page.getByRole('heading', { name: /handed to client.example/ }).waitFor();
+      expect(await nameField(page).inputValue()).toBe('client.example');
+      await nameField(page).fill('for the client');
+      await follow(page, { at: '#ask=BCDF-GHJK' });
+      await press(page, 'No');
+      await follow(page, await connectTo(app));
+      await press(page, 'Not now');
+      expect(await nameField(form).inputValue()).toBe('half typed');
+      expect(await box(page, 'read').isChecked()).toBe(true);
+      expect(await page.getByRole('textbox', { name: 'Other scopes' }).inputValue()).toBe('write');
+      expect(await page.getByLabel('Quota', { exact: true }).inputValue()).toBe('7');
+      await page.getByRole('form', { name: 'Rename' }).getByRole('textbox').press('Enter');
+      await page.getByRole('button', { name: 'More about renamed' }).waitFor();
+      await press(page, 'Create key');
+      await page.getByRole('group', { name: 'New key of half typed' }).waitFor();
+    });
+  });
+
+  test('and for that decision, is not there for the person who signs in instead', async () => {
+    await using app = await appForBrowser({ env: ENV });
+    await withKeysPage(browser(), app, { ...(await connectTo(app)), quiet: true }, async ({ page }) => {
+      await pasteToken(page, await app.token('alice'));
+      await nameField(page).fill('in the words of alice');
+      await box(page, 'write').uncheck();
+      app.clock.advance(7_200_000);
+      await press(page, 'Make the key and hand it over');
+      await page.getByRole('alert').getByText('what you have typed is kept').waitFor();
+      await pasteToken(page, await app.token('bob'));
+      await page.getByText('Signed in as bob').waitFor();
+      expect(await nameField(page).inputValue()).toBe('client.example');
+      expect(await box(page, 'write').isChecked()).toBe(true);
+    });
+  });
+});
