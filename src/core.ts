@@ -17,7 +17,7 @@ import { createAudience } from './keys/audience.ts';
 import { createKeyDomain, type RuleParts } from './keys/index.ts';
 import { createPlanOf } from './keys/plans.ts';
 import type { Rules, Verifier } from './keys/verify.ts';
-import { createRequestStates } from './mcp/client.ts';
+import { openRequestStates } from './mcp/client.ts';
 import type { StoreOf } from './store/database.ts';
 import { prepareDataFolder, prepareStore, type StoreOptions } from './store/open.ts';
 import { planStore } from './store/owner-settings.ts';
@@ -158,7 +158,7 @@ export function createCore(base: Base, openRules?: (parts: Base & RuleParts) => 
     ...createRun({ log, recheck, clock }),
     /** Parses the fields of a key as create_api_key does. */
     readKeyRequest: keyRequestReader(config.keyCeilings),
-    requestStates: createRequestStates(signing('request_state'), clock),
+    requestStates: openRequestStates(signing('request_state'), clock),
     streams: createStreams(createPool(LIMITS.unread, ageClock), clock, log),
     bodies: createPool(LIMITS.messages, ageClock),
     instance: random(INSTANCE_BYTES).toHex(),

@@ -1,16 +1,18 @@
 // Reads what clients can do, and asks those of 2026-07-28 for more input. Between two rounds of a call the client
 // carries all state as requestState (basic/patterns/mrtr), so the server keeps nothing and any process can handle the
-// next round. It is signed, not encrypted: it contains the client's own responses.
+// next round.
 
 import type { Asking, InputRequired } from '../calls/ask.ts';
 import { WIDGET_TYPE } from '../calls/content.ts';
+import { atFirstUse } from '../ground/first-use.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
-import { createSignedText, type Signing } from '../ground/signed-text.ts';
+import type { Signing } from '../ground/signed-text.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import { excerptOf, redact } from '../watch/redact.ts';
 import type { Params } from './message.ts';
+import type { RequestStates } from './request-states.ts';
 
 /** The most bytes of responses in requestState. In base64 they fit into a body, beside those of the last round. */
 const RESPONSES_BYTES_MAX = 256 * 1024;
@@ -75,32 +77,16 @@ const TOO_LARGE = err<Problem>({
 /** The capability of clients that show forms. */
 const FORMS: JsonObject = { elicitation: { form: {} } };
 
-/** How long a person may take to respond. */
-const STATE_TTL_MS = 10 * 60 * 1000;
-
-export type RequestStates = ReturnType<typeof createRequestStates>;
-
-interface Payload {
-  readonly expiresAtMs: number;
-  readonly responses: JsonObject;
-}
-
-const INVALID_STATE = err({ code: 'invalid_state' } as const);
-
-export function createRequestStates(signing: Signing, clock: Clock) {
-  const signedText = createSignedText(signing, 'MCP requestState');
+/** Returns what seals and opens states, which is loaded with the first one. */
+export function openRequestStates(signing: Signing, clock: Clock): RequestStates {
+  const lazily = atFirstUse('mcp', import.meta.url);
+  const load = lazily(async () => {
+    const { createRequestStates } = await import('./request-states.ts');
+    return createRequestStates(signing, clock);
+  });
   return {
-    /** Signs responses into a state. `subject` identifies the call; the state opens for no other. */
-    seal(subject: string, responses: JsonObject): Promise<string> {
-      const content: Payload = { expiresAtMs: clock.nowMs() + STATE_TTL_MS, responses };
-      return signedText.sign(JSON.stringify(content), subject);
-    },
-    async open(subject: string, state: string): Promise<Result<JsonObject, Problem>> {
-      const text = await signedText.read(state, subject);
-      if (text === null) return INVALID_STATE;
-      const { expiresAtMs, responses } = JSON.parse(text) as Payload; // signed, so it has the shape that `seal` wrote
-      return clock.nowMs() < expiresAtMs ? ok(responses) : INVALID_STATE;
-    },
+    seal: async (...given) => (await load()).seal(...given),
+    open: async (...given) => (await load()).open(...given),
   };
 }
 

@@ -11,7 +11,7 @@ import type { Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { carriesCredential, holdingOpen } from '../web/context.ts';
 import { challengeFor, type SignIn } from '../web/problem-response.ts';
-import { askingOf, type RequestStates, showsWidgets } from './client.ts';
+import { askingOf, showsWidgets } from './client.ts';
 import {
   apiKeyIn,
   CODES,
@@ -25,6 +25,7 @@ import {
   resultText,
 } from './message.ts';
 import { createMethods, type Failed, type Offered, type Outcome, type PlannedCall, type Requester } from './methods.ts';
+import type { RequestStates } from './request-states.ts';
 import { callResultText } from './results.ts';
 
 /** What a transport knows of a request's sender, and how it responds. */

@@ -71,7 +71,7 @@ export const BESIDE: readonly Part[] = [
     files:
       /^tools\/folder\/|^calls\/(untyped|settings|failure)\.ts|^start\/(reload|watch-tools|loop-watch)\.ts|^start\/package\//,
   },
-  { name: 'asking and prompts', files: /^calls\/(ask|questions|prompt|content)\.ts|^mcp\/client\.ts/ },
+  { name: 'asking and prompts', files: /^calls\/(ask|questions|prompt|content)\.ts|^mcp\/(client|request-states)\.ts/ },
   { name: 'limits', files: /^uses\/|^store\/counts\.ts/ },
   { name: 'remote', files: /^store\/remote\// },
   { name: 'rotation', files: /^keys\/(rotating|first-uses)\.ts|^tools\/rotate-api-key\.ts/ },

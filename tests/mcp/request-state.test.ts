@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { StoreOutage } from '../../src/ground/result.ts';
-import { createRequestStates } from '../../src/mcp/client.ts';
+import { createRequestStates } from '../../src/mcp/request-states.ts';
 import { defineTool, err, ok } from '../../src/start/package/index.ts';
 import { ALICE, keyOf, output, payloadOf, person, round, serveAsking } from '../support/asking.ts';
 import { testClock } from '../support/clock.ts';
