@@ -23,14 +23,12 @@ type UserVerdict = Result<UserIdentity, Problem>;
 export type Identify = (caller: RequestCaller) => Awaitable<Identity>;
 
 export function createIdentify(verifyUserJwt: VerifyUserJwt, inspectKey: VerifyKey): Identify {
-  function inspectUser(token: string): Awaitable<UserVerdict> {
-    const verified = verifyUserJwt(token);
-    return isPromise(verified) ? verified.catch(outageAsProblem) : verified;
-  }
+  const inspectUser = (token: string): Awaitable<UserVerdict> => caught(verifyUserJwt(token));
+  const inspect = (key: string, caller: RequestCaller) => caught<KeyIdentity>(inspectKey(key, caller));
 
   /** Tries a bearer token of neither form as a key. If no such key is known, it counts as a user token. */
   async function tryAsKey(bearer: string, caller: RequestCaller): Promise<Identity> {
-    const key = await Promise.resolve(inspectKey(bearer, caller)).catch(outageAsProblem);
+    const key = await inspect(bearer, caller);
     if (key.ok || !isUnknownKey(key.error)) return { user: null, key };
     return { user: await inspectUser(bearer), key: null };
   }
@@ -40,7 +38,7 @@ export function createIdentify(verifyUserJwt: VerifyUserJwt, inspectKey: VerifyK
     const found = await user;
     if (found.ok || found.error.code !== 'invalid_token' || found.error.sent !== 'api_key')
       return { user: found, key: null };
-    return { user: null, key: await Promise.resolve(inspectKey(token, caller)).catch(outageAsProblem) };
+    return { user: null, key: await inspect(token, caller) };
   }
 
   return (caller) => {
@@ -50,8 +48,7 @@ export function createIdentify(verifyUserJwt: VerifyUserJwt, inspectKey: VerifyK
     const token = bearer === null || isKeyShaped(bearer) ? null : bearer;
     const user = token === null ? null : inspectUser(token);
     if (isPromise(user) && token !== null && xApiKey === null) return userOrWorkload(token, user, caller);
-    const inspected = presented === null || presented === token ? null : inspectKey(presented, caller);
-    const key = isPromise(inspected) ? inspected.catch(outageAsProblem) : inspected;
+    const key = presented === null || presented === token ? null : inspect(presented, caller);
     return isPromise(user) || isPromise(key) ? awaitBoth(user, key) : { user, key };
   };
 }
@@ -59,7 +56,10 @@ export function createIdentify(verifyUserJwt: VerifyUserJwt, inspectKey: VerifyK
 const isUnknownKey = (problem: Problem): boolean =>
   problem.code === 'invalid_api_key' && (problem.reason === 'malformed' || problem.reason === 'unknown');
 
-/** Turns an outage into a problem: nothing is known of the key. Whether that matters depends on the request. */
+/** Turns an outage into a problem: nothing is known of the credential. Whether that matters depends on the request. */
+const caught = <T>(inspected: Awaitable<Result<T, Problem>>): Awaitable<Result<T, Problem>> =>
+  isPromise(inspected) ? inspected.catch(outageAsProblem) : inspected;
+
 const outageAsProblem = (error: unknown): Result<never, Problem> =>
   err({ code: 'store_unavailable', reason: outageIn(error).reason });
 
