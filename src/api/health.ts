@@ -5,7 +5,7 @@ import { RETRY_UNAVAILABLE_S } from '../ground/problem.ts';
 import type { Awaitable } from '../ground/result.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { ALL_VERSIONS } from '../mcp/era.ts';
-import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
+import { json } from '../web/headers.ts';
 import type { Handler } from '../web/router.ts';
 
 export interface HealthOptions {
@@ -32,7 +32,7 @@ export function healthRoute(options: HealthOptions): Handler {
   return async () => {
     const ok = await feed.probe();
     const replica = await store.replicaState?.(feed.position); // after the poll, whose position it should have reached
-    const body = {
+    const response = json(ok ? 200 : 503, {
       status: ok ? 'ok' : 'unavailable',
       name: SERVER_NAME,
       version: SERVER_VERSION,
@@ -41,10 +41,8 @@ export function healthRoute(options: HealthOptions): Handler {
       store: { mode: store.mode, ok, writable: store.writable(), lagMs: feed.lagMs(), replica },
       sessions: sessions(),
       instance,
-    };
-    return new Response(JSON.stringify(body), {
-      status: ok ? 200 : 503,
-      headers: ok ? UNCACHED_JSON_HEADERS : { ...UNCACHED_JSON_HEADERS, 'Retry-After': String(RETRY_UNAVAILABLE_S) },
     });
+    if (!ok) response.headers.set('Retry-After', String(RETRY_UNAVAILABLE_S));
+    return response;
   };
 }

@@ -11,7 +11,7 @@ const RESOURCE = '/.well-known/oauth-protected-resource';
 const PROTECTED = ['', '/mcp', '/sse'] as const;
 export type ProtectedPath = (typeof PROTECTED)[number];
 
-export interface ResourceMetadataOptions {
+interface ResourceMetadataOptions {
   /** The path of this server: empty or `/…`. */
   readonly publicPath: string;
   /** Where clients sign in; null: nowhere. */
@@ -29,25 +29,18 @@ export function metadataUrl(publicUrl: string, path: ProtectedPath): string {
  * Creates the route of a document for each URL that a client may use, because clients refuse a document for another URL
  * (RFC 9728 §3.3). They are at the root of the host, whatever BASE_PATH is.
  */
-export const resourceMetadataRoutes = (options: ResourceMetadataOptions) =>
-  PROTECTED.map((path) => ({
-    path: `${RESOURCE}${options.publicPath}${path}`,
-    ...(options.authorizationServer === null
-      ? { missing: { code: 'not_found' } as const }
-      : { get: ({ publicUrl }: RequestContext) => resourceMetadata(options, publicUrl, path) }),
-  }));
-
-function resourceMetadata(
-  { authorizationServer, scopes }: ResourceMetadataOptions,
-  publicUrl: string,
-  path: ProtectedPath,
-): Response {
-  const document = {
+export function resourceMetadataRoutes({ publicPath, authorizationServer, scopes }: ResourceMetadataOptions) {
+  const document = (publicUrl: string, path: ProtectedPath) => ({
     resource: publicUrl + path,
     authorization_servers: [authorizationServer === 'this_server' ? publicUrl : authorizationServer],
     ...(scopes.length > 0 && { scopes_supported: scopes }),
     bearer_methods_supported: ['header'],
     resource_name: SERVER_NAME,
-  };
-  return json(200, document);
+  });
+  return PROTECTED.map((path) => ({
+    path: `${RESOURCE}${publicPath}${path}`,
+    ...(authorizationServer === null
+      ? { missing: { code: 'not_found' } as const }
+      : { get: ({ publicUrl }: RequestContext) => json(200, document(publicUrl, path)) }),
+  }));
 }
