@@ -3,7 +3,7 @@
 import { createInterface } from 'node:readline/promises';
 import type { Env } from '../config/env.ts';
 import { rfc3339 } from '../ground/runtime.ts';
-import { withoutControls } from '../ground/text.ts';
+import { escapedUnit, withoutControls } from '../ground/text.ts';
 import { redact } from '../watch/redact.ts';
 
 /** Ends the command with a redacted message. */
@@ -126,12 +126,7 @@ const OBEYED = /[\0-\t\v-\x1f\x7f-\x9f\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 /** Writes what a terminal would obey as JSON escapes: visible, and parsed back to the same text. */
 const withEscapes = (text: string): string =>
-  text.replace(OBEYED, (character) =>
-    character
-      .split('')
-      .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
-      .join(''),
-  );
+  text.replace(OBEYED, (character) => character.split('').map(escapedUnit).join(''));
 
 /** Characters that take two columns of a terminal. */
 const WIDE = /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{Emoji_Presentation}\uff01-\uff60\uffe0-\uffe6]/u;

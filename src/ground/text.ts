@@ -21,6 +21,11 @@ export const isVisible = (text: string): boolean => VISIBLE.test(text);
 
 export const withoutControls = (text: string): string => text.replace(CONTROLS, '');
 
+/** Escapes a UTF-16 unit as JSON may. */
+export const escapedUnit = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+
+export const escapedControls = (text: string): string => text.replace(CONTROLS, escapedUnit);
+
 /** Returns whether `text` has `min` to `max` Unicode code points, which is also how JSON Schema counts characters. */
 export function hasLength(text: string, min: number, max: number): boolean {
   if (text.length > 2 * max) return false; // a code point has at most two units, so a huge text isn't walked

@@ -9,7 +9,7 @@ import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { Signing } from '../ground/signed-text.ts';
-import { isObject, type JsonObject } from '../ground/text.ts';
+import { escapedControls, isObject, type JsonObject } from '../ground/text.ts';
 import { excerptOf, redact } from '../watch/redact.ts';
 import type { Params } from './message.ts';
 import type { RequestStates } from './request-states.ts';
@@ -114,15 +114,9 @@ export function clientText(clientInfo: unknown): string | undefined {
   return excerptOf(parts.map(shownPart).join('/'));
 }
 
+/** Escapes controls: who names itself with a line break must not write a second line anywhere. */
 const shownPart = (part: string): string =>
-  escaped(redact(part.slice(0, REDACTED_CHARS_MAX)).slice(0, ESCAPED_CHARS_MAX));
-
-/** Escapes control characters: who names itself with a line break must not write a second line anywhere. */
-const escaped = (text: string): string =>
-  text.replace(
-    /[\u0000-\u001f\u007f-\u009f]/g,
-    (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
+  escapedControls(redact(part.slice(0, REDACTED_CHARS_MAX)).slice(0, ESCAPED_CHARS_MAX));
 
 // Capabilities are compared deeply: a client that opens URLs may not show forms, and extensions differ.
 

@@ -4,6 +4,7 @@
 import { type Repeated, repeat } from '../ground/background.ts';
 import type { Held, Pool } from '../ground/limits/pool.ts';
 import type { Cancel, Clock } from '../ground/runtime.ts';
+import { escapedUnit } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import type { RequestContext } from './context.ts';
 import { SECURITY_HEADERS } from './headers.ts';
@@ -58,10 +59,8 @@ const OTHER_LINE_END = /[\u0085\u2028\u2029]/g;
 export function eventText(event: string, data: string): string {
   // A line break in a field would let its writer forge events. The JSON text that is sent has none.
   if (LINE_END.test(event) || LINE_END.test(data)) throw new Error('line break in an event');
-  return `event: ${event}\ndata: ${data.replace(OTHER_LINE_END, escaped)}\n\n`;
+  return `event: ${event}\ndata: ${data.replace(OTHER_LINE_END, escapedUnit)}\n\n`;
 }
-
-const escaped = (char: string): string => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
 const utf8 = new TextEncoder();
 
