@@ -1,12 +1,13 @@
-// A door that is loaded at its first use, when its files can't be loaded, or have changed under the running server: 500
-// for that request, one line that says what to do, and everything else goes on.
+// A door, or another part, that is loaded at its first use, when its files can't be loaded, or have changed under the running
+// server: 500 for that request, one line that says what to do, and everything else goes on.
 
 import { describe, expect, test } from 'bun:test';
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { userHeaders } from '../support/client.ts';
 import { rows } from '../support/everything.ts';
 import { diskFolder, temporaryFolder } from '../support/folder.ts';
+import { postModern } from '../support/mcp.ts';
 import { type Runtime, type ServerProcess, startServer, untilOpen } from '../support/server-process.ts';
 import { copyOfSource } from '../support/source.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -35,6 +36,26 @@ const DOORS: Readonly<Record<string, FirstUse>> = {
 
 const RUNTIMES: readonly Runtime[] = rows(['bun', 'deno'], 1);
 
+const copyFor = (runtime: Runtime): string => copyOfSource(runtime === 'deno' ? diskFolder() : temporaryFolder());
+
+async function start(root: string, runtime: Runtime): Promise<ServerProcess> {
+  const server = await startServer({ root, runtime, env: { JWT_SECRET: TEST_SECRET } });
+  await untilOpen(server);
+  return server;
+}
+
+const errors = (server: ServerProcess) =>
+  server
+    .stdout()
+    .split('\n')
+    .filter((line) => line.includes('"level":"error"'))
+    .map((line) => JSON.parse(line));
+
+async function isAlive({ url }: ServerProcess): Promise<boolean> {
+  const listed = await fetch(`${url}/tools/list_api_keys`, { method: 'POST', headers: await userHeaders('alice') });
+  return listed.ok && (await fetch(`${url}/mcp/health`)).ok;
+}
+
 describe.each(RUNTIMES.flatMap((runtime) => Object.keys(DOORS).map((door) => [runtime, door] as const)))(
   'on %s, %s',
   (runtime, door) => {
@@ -45,12 +66,6 @@ describe.each(RUNTIMES.flatMap((runtime) => Object.keys(DOORS).map((door) => [ru
       type = 'application/x-www-form-urlencoded',
     }: FirstUse = DOORS[door] ?? { path: '', file: '' };
 
-    async function start(root: string): Promise<ServerProcess> {
-      const server = await startServer({ root, runtime, env: { JWT_SECRET: TEST_SECRET } });
-      await untilOpen(server);
-      return server;
-    }
-
     const ask = async ({ url }: ServerProcess) => {
       const headers = { 'content-type': type };
       const response = await fetch(url + path, form === undefined ? {} : { method: 'POST', headers, body: form });
@@ -58,23 +73,11 @@ describe.each(RUNTIMES.flatMap((runtime) => Object.keys(DOORS).map((door) => [ru
       return [response.status, await (isStream ? response.body?.cancel() : response.json())] as const;
     };
 
-    const errors = (server: ServerProcess) =>
-      server
-        .stdout()
-        .split('\n')
-        .filter((line) => line.includes('"level":"error"'))
-        .map((line) => JSON.parse(line));
-
-    async function isAlive({ url }: ServerProcess): Promise<boolean> {
-      const listed = await fetch(`${url}/tools/list_api_keys`, { method: 'POST', headers: await userHeaders('alice') });
-      return listed.ok && (await fetch(`${url}/mcp/health`)).ok;
-    }
-
     test('whose files have changed says to restart; as they were, it opens', async () => {
-      const root = copyOfSource(runtime === 'deno' ? diskFolder() : temporaryFolder());
+      const root = copyFor(runtime);
       const changed = join(root, 'src/doors', door, file);
       const was = join(root, 'as-it-was.ts');
-      await using server = await start(root);
+      await using server = await start(root, runtime);
       renameSync(changed, was);
       writeFileSync(changed, `${readFileSync(was, 'utf8')}// another version\n`);
       const [status, body] = await ask(server);
@@ -94,13 +97,31 @@ describe.each(RUNTIMES.flatMap((runtime) => Object.keys(DOORS).map((door) => [ru
     }, 60_000);
 
     test('that can not be loaded is 500, and everything else goes on', async () => {
-      const root = copyOfSource(runtime === 'deno' ? diskFolder() : temporaryFolder());
+      const root = copyFor(runtime);
       rmSync(join(root, 'src/doors', door, file));
-      await using server = await start(root);
+      await using server = await start(root, runtime);
       expect((await ask(server))[0]).toBe(500);
       await waitFor(() => errors(server).length === 1);
       expect(await isAlive(server)).toBe(true);
       expect((await ask(server))[0]).toBe(500);
     }, 60_000);
   },
+);
+
+test.each(RUNTIMES)(
+  'on %s, what reads the state of a call says to restart where the files of its room have changed',
+  async (runtime) => {
+    const root = copyFor(runtime);
+    await using server = await start(root, runtime);
+    appendFileSync(join(root, 'src/mcp/request-states.ts'), '// another version\n');
+    const asked = { name: 'list_api_keys', arguments: {}, requestState: 'x' };
+    const { body } = await postModern(server, 'tools/call', asked, { headers: await userHeaders('alice') });
+    expect(body.error).toMatchObject({ code: -32603 });
+    await waitFor(() => errors(server).length === 1);
+    expect(errors(server)[0].error).toStartWith(
+      'Error: mcp: its files have changed since the start; restart the server',
+    );
+    expect(await isAlive(server)).toBe(true);
+  },
+  60_000,
 );
