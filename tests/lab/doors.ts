@@ -51,6 +51,7 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
       'app.ts',
       /\/\*\* Loads what creates a replica, if one is configured\. \*\/\nasync function replicasOf\([\s\S]*?\n}\n\n/,
     ],
+    ['commands/keys/database.ts', / {2}if \(.*isAtRest[\s\S]*?\n {2}}\n/],
   ],
   metrics: [
     ['app.ts', /(?<=readonly usage\?: \(\) => )ProcessUsage/, 'object'],

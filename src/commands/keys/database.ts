@@ -7,15 +7,17 @@ import { resolve } from 'node:path';
 import { type Config, parseConfig } from '../../config/config.ts';
 import type { Env } from '../../config/env.ts';
 import { createChildStore } from '../../doors/children/index.ts';
+import { withBackup } from '../../doors/copies/index.ts';
 import type { InvalidInput } from '../../ground/problem.ts';
 import { type Sha256, systemClock } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import type { Origin } from '../../keys/actor.ts';
-import type { DatabaseConfig } from '../../store/database.ts';
-import { mustBeFile } from '../../store/embedded/open.ts';
+import { type DatabaseConfig, UnusableDatabase } from '../../store/database.ts';
+import { isAtRest, mustBeFile } from '../../store/embedded/open.ts';
 import { openStore, type Store } from '../../store/open.ts';
 import { createLog } from '../../watch/log.ts';
 import { CommandError, type Io, type IoStreams, UsageError } from '../io.ts';
+import { withPrivateFolder } from './private-folder.ts';
 
 export const sha256: Sha256 = (text, encoding) => hash('sha256', text, encoding);
 
@@ -76,6 +78,20 @@ export async function withStore<T>(
     await store.close();
     await log.flush();
   }
+}
+
+/** Does the same for a verb that only reads: a backup stays as it is, and a migrated copy of it is opened. */
+export async function withStoreToRead<T>(io: Io, use: (store: Store, config: Config) => Promise<T>): Promise<T> {
+  const config = configOf(io.env);
+  const { database } = config;
+  if (database.mode === 'embedded' && exists(database) && (await isAtRest(database.path))) {
+    const useCopy = ({ path }: { readonly path: string }) =>
+      withStore(io, use, { ...config, database: { ...database, path } });
+    return withPrivateFolder(io, (folder) => withBackup(database.path, folder, useCopy)).catch((error) => {
+      throw error instanceof UnusableDatabase ? new CommandError(error.message) : error;
+    });
+  }
+  return withStore(io, use, config);
 }
 
 /** Returns whether the database exists. An empty file isn't one yet. Throws a CommandError if nobody can tell. */

@@ -5,7 +5,7 @@ import { writtenLimit } from '../../ground/rate-limit.ts';
 import { rfc3339 } from '../../ground/runtime.ts';
 import { command } from '../command.ts';
 import { OWNER, optional } from '../options.ts';
-import { withStore } from './database.ts';
+import { withStoreToRead } from './database.ts';
 import { keyPages } from './shown-key.ts';
 
 export const verb = command({
@@ -14,7 +14,7 @@ export const verb = command({
     'Writes keys that are not revoked as lines for keys import: hashes, no keys. Of a backup with DATABASE_URL=file:backup.db.',
   options: { user: optional(OWNER) },
   run: ({ options: { user: owner }, io }) =>
-    withStore(io, async ({ db }) => {
+    withStoreToRead(io, async ({ db }) => {
       let [revoked, rotating] = [0, 0];
       for await (const page of keyPages(createAdminStore(db), { owner }, Date.now(), io.progressOf(0, 'keys read'))) {
         const good = page.filter(({ active }) => active);

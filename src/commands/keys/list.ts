@@ -4,7 +4,7 @@ import { createAdminStore, LAST_ROW, type PlacedKey } from '../../doors/admin/in
 import type { Used } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
 import { FILTER, flag, kind, optional, SPAN_MS } from '../options.ts';
-import { withStore } from './database.ts';
+import { withStoreToRead } from './database.ts';
 import { filterOf, keyObject, keyPages, NARROW, PAGE_ROWS, usesOf, usesOf30Days, WIDE } from './shown-key.ts';
 
 const USES = kind('uses', 'uses', (given) => (given === 'uses' ? given : null));
@@ -21,7 +21,7 @@ export const verb = command({
     json: flag,
   },
   run: ({ options: { sort, wide, json, ...options }, io }) =>
-    withStore(io, async (store, { keyDefaults, publicUrl }) => {
+    withStoreToRead(io, async (store, { keyDefaults, publicUrl }) => {
       const nowMs = Date.now();
       const admin = createAdminStore(store.db);
       const filter = filterOf(options, nowMs);

@@ -8,7 +8,7 @@ import { command } from '../command.ts';
 import { type Io, UsageError } from '../io.ts';
 import { META, metadataOf } from '../metadata.ts';
 import { flag, kind, LIMIT, many, needed, OWNER, optional, orNull, orWord, QUOTA, wholeNumber } from '../options.ts';
-import { byCommand, withStore } from './database.ts';
+import { byCommand, withStore, withStoreToRead } from './database.ts';
 import { ownersIn, writeOwners } from './shown-owner.ts';
 
 /** The word that removes a setting, so that the server's applies. */
@@ -42,7 +42,8 @@ export const verb = command({
     };
     const isGiven = Object.values(settings).some((given) => given !== undefined);
     if (isLeaving && isGiven) throw new UsageError('expected nothing to set beside --delete');
-    await withStore(io, async (store, config) => {
+    const open = isLeaving || isGiven ? withStore : withStoreToRead;
+    await open(io, async (store, config) => {
       if (isLeaving) return remove(store, owner, yes, io);
       if (isGiven) await updateOwner(createOwnerStore(store.db), owner, settings, byCommand(io));
       const found = [writtenOwner(await ownerNamed(ownersIn(store, config), owner))];

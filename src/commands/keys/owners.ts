@@ -3,7 +3,7 @@
 import { createOwnerStore, type OwnersPage, pageOfOwners, writtenOwner } from '../../doors/owners/index.ts';
 import { command } from '../command.ts';
 import { flag } from '../options.ts';
-import { withStore } from './database.ts';
+import { withStoreToRead } from './database.ts';
 import { ownersIn, writeOwners } from './shown-owner.ts';
 
 export const verb = command({
@@ -11,7 +11,7 @@ export const verb = command({
   summary: 'Lists owners who have keys or settings, with what counts for all their keys together.',
   options: { json: flag },
   run: ({ options: { json }, io }) =>
-    withStore(io, async (store, config) => {
+    withStoreToRead(io, async (store, config) => {
       const ownerStore = createOwnerStore(store.db);
       const reading = ownersIn(store, config);
       let isFirst = true;

@@ -10,7 +10,7 @@ import { createAudience } from '../../keys/audience.ts';
 import { type Command, command, runNamed } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
 import { flag, ID, kind, many, needed, optional } from '../options.ts';
-import { byCommand, sha256, stderrLog, withStore } from './database.ts';
+import { byCommand, sha256, stderrLog, withStore, withStoreToRead } from './database.ts';
 
 /** Accepts what the door reads. */
 const text = (name: string, expected: string) => kind(name, expected, (given) => given || null);
@@ -74,7 +74,7 @@ const list = command({
   argument: optional(ID),
   async run({ options: { json }, argument: keyId, io }) {
     const { createRuleStore, RULE_HEADS, ruleCells, ruleObject } = await operatingRules();
-    await withStore(io, async ({ db }) => {
+    await withStoreToRead(io, async ({ db }) => {
       const rules = (await createRuleStore(db).list(Date.now(), keyId ?? null)).map(ruleObject);
       if (json) return io.writeJson(rules);
       if (rules.length === 0) return io.say('there are no rules');
@@ -110,7 +110,7 @@ const test = command({
   async run({ options: { resource = null, json }, io }) {
     const { checkCells, createRuleStore, ruleSettings, testToken, whoseWords } = await operatingRules();
     const token = (await textOf(io.stdin)).trim();
-    await withStore(io, async ({ db }, config) => {
+    await withStoreToRead(io, async ({ db }, config) => {
       const address = createServerAddress(config);
       const tested = await testToken(token, {
         store: createRuleStore(db),

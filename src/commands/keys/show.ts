@@ -10,7 +10,7 @@ import type { Uses } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, UsageError } from '../io.ts';
 import { flag, kind, needed } from '../options.ts';
-import { sha256, withStore } from './database.ts';
+import { sha256, withStoreToRead } from './database.ts';
 import { CHILDREN, childObject, keyObject, usesOf } from './shown-key.ts';
 
 const DAY_CHARS = 10;
@@ -37,7 +37,7 @@ export const verb = command({
   argument: needed(KEY),
   async run({ options: { json }, argument, io }) {
     const wanted = argument === ON_STDIN ? await presented(io) : argument;
-    await withStore(io, async (store, { keyDefaults, publicUrl }) => {
+    await withStoreToRead(io, async (store, { keyDefaults, publicUrl }) => {
       const nowMs = Date.now();
       const found = await createAdminStore(store.db).find(wanted);
       if (found.length === 0) {

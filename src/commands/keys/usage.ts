@@ -6,7 +6,7 @@ import type { Database } from '../../store/database.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, UsageError } from '../io.ts';
 import { flag, kind, OWNER, optional, wholeNumber } from '../options.ts';
-import { withStore } from './database.ts';
+import { withStoreToRead } from './database.ts';
 
 const DAYS_MAX = 400;
 /** Days that are always kept: the least of USAGE_DAYS. */
@@ -39,7 +39,7 @@ export const verb = command({
     if (month !== undefined && days !== undefined) throw new UsageError('expected --month or --days');
     const today = Math.floor(Date.now() / MS_PER_DAY);
     const period = days === undefined ? daysOfMonth(month, today) : { from: today - days + 1, to: today };
-    await withStore(io, async ({ db }) => {
+    await withStoreToRead(io, async ({ db }) => {
       const missing = await missingIn(db, period, today);
       const used = await usageOf(db, { by, owner, ...period }, io.progressOf(0, 'keys read'));
       const shown = { from: dayText(period.from), to: dayText(period.to), complete: missing === null };

@@ -112,14 +112,24 @@ async function openFile(db: Database, path: string): Promise<void> {
 }
 
 /** Checks before any write that the file is ours and undamaged. */
-export const checkFile = (path: string): Promise<void> =>
-  unwritten(path, async (db) => {
-    await inspect(db);
-    await checkPages(db);
-  });
+export const checkFile = (path: string): Promise<void> => unwritten(path, check);
+
+async function check(db: Database): Promise<void> {
+  await inspect(db);
+  await checkPages(db);
+}
 
 /** Inspects the file (store/schema.ts), and leaves it as it is. */
 export const inspectFile = (path: string): Promise<number> => unwritten(path, (db) => inspect(db));
+
+/** Returns whether the file is at rest, as backups are: servers switch theirs to WAL. False for a file that fails `check`. */
+export const isAtRest = (path: string): Promise<boolean> =>
+  unwritten(path, async (db) => {
+    const [row] = await db.read({ sql: 'PRAGMA journal_mode' });
+    if (row?.journal_mode !== 'delete') return false;
+    await check(db);
+    return true;
+  }).catch(() => false);
 
 /** Reads with a connection that can't write: closing another would checkpoint the log into the file. */
 async function unwritten<T>(path: string, use: (db: Database) => Promise<T>): Promise<T> {

@@ -17,7 +17,7 @@ import { callOver } from '../../support/client.ts';
 import { type Client, openDatabase, type Row } from '../../support/database-client.ts';
 import { everything } from '../../support/everything.ts';
 import { temporaryFolder } from '../../support/folder.ts';
-import { keysCommand, keysProcess, startKeys } from '../../support/keys-command.ts';
+import { jsonLines, keysCommand, keysProcess, startKeys } from '../../support/keys-command.ts';
 import { NEXT_MIGRATIONS } from '../../support/next-version.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { startServer } from '../../support/server-process.ts';
@@ -154,6 +154,26 @@ SELECT lower(hex(randomblob(16))), ?1, ?2, lower(hex(randomblob(32))), ?3, 1, 1,
     return [backup.keys, await compare(other.db, backup, Date.now())];
   });
   expect([before, after]).toMatchObject([LONG_KEYS, { replaced: LONG_KEYS, refusedCount: 0, revivedCount: 0 }]);
+});
+
+/** Makes a database one of before the migration 0003. */
+const BEFORE_0003 = `DROP TRIGGER ended_uses_leaving; DROP TABLE ended_uses; DELETE FROM schema_migrations WHERE version = 3`;
+
+test('verbs that only read leave a backup as it is, also one of an older schema', async () => {
+  const file = await backupOf(2);
+  const env = { DATABASE_URL: `file:${file}`, TZ: 'UTC' };
+  const [key] = jsonLines(await keysCommand(env, ['list', '--json']));
+  const reading = ['list', `show ${key.id}`, 'export', 'events', 'usage', 'owners', 'owner o', 'block', 'unblock'];
+  for (const old of ['', BEFORE_0003]) {
+    const database = openDatabase(`file:${file}`);
+    await database.executeMultiple(old);
+    database.close();
+    const before = readFileSync(file);
+    for (const verb of [...reading, 'rule list'])
+      expect(await keysCommand(env, verb.split(' ')), verb).toMatchObject({ code: 0 });
+    expect(readFileSync(file).equals(before)).toBe(true);
+    expect(readdirSync(dirname(file)).sort()).toEqual(['backup.db', 'keys.db']);
+  }
 });
 
 test('of a damaged database there is no backup, and one line says what to do', async () => {
