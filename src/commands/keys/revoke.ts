@@ -36,13 +36,17 @@ export const verb = command({
       const whose = filter.owner === undefined ? '' : ` of ${JSON.stringify(filter.owner)}`;
       await io.confirm(`Revoke ${keysCounted(count)}${whose}?`, yes);
       const progress = io.progressOf(count, 'revoked');
+      let unwritten: unknown = null;
       // On stdout, to be saved: after a restore they must be revoked again.
       const revokedIds = async (ids: readonly string[], revoked: number) => {
-        await io.write(ids.map((id) => `${id}\n`).join('')).catch(() => {}); // the rest is revoked too
+        await io.write(ids.map((id) => `${id}\n`).join('')).catch((error) => {
+          unwritten ??= error; // the rest is revoked too
+        });
         progress(revoked);
       };
       const revoked = await revokeAll(keys, filter, nowMs, byCommand(io), revokedIds);
       io.say(`${revoked} revoked`);
+      if (unwritten !== null) throw unwritten;
     });
   },
 });
