@@ -112,7 +112,7 @@ export function mainOf({ run }: Pick<Command, 'run'>, as: string) {
       if (error instanceof ReaderLeft) return 0;
       const failure = failureOf(error);
       if (failure === null) throw error;
-      streams.stderr.write(`${as}: ${failure.message}\n`);
+      io.say(`${as}: ${failure.message}`);
       return failure.exitCode;
     }
   };

@@ -62,6 +62,7 @@ const CLEAR_REST = '\x1b[K';
 
 export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {
   stdout.on('error', () => {}); // handled in `write`
+  stderr.on('error', () => {}); // as in `say`
   let isShown = false; // whether there is a progress line
   function clearProgress(): void {
     if (isShown) stderr.write(`\r${CLEAR_REST}`);
@@ -69,7 +70,11 @@ export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {
   }
   function say(line: string): void {
     clearProgress();
-    stderr.write(`${redact(withEscapes(line))}\n`);
+    try {
+      stderr.write(`${redact(withEscapes(line))}\n`);
+    } catch {
+      // Deno throws some errors. The command does its work, whether or not anybody can read what it says.
+    }
   }
   async function write(text: string): Promise<void> {
     clearProgress();

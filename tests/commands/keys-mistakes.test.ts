@@ -295,6 +295,19 @@ test('list ends in silence when its reader leaves; create says that the key is l
   expect(created).toMatchObject({ code: 1, stderr: expect.stringContaining('could not be printed') });
 });
 
+test('a command does its work though nobody can read what it says: its exit code is that of the work', async () => {
+  const created = await keysTo('2>/dev/full', env, ['create', '--user', 'unheard', '--name', 'n']);
+  expect(created).toMatchObject({ code: 0, stdout: expect.stringMatching(/^sk_test_/) });
+  expect(await keysTo('2> >(:)', env, ['block', 'unheard'])).toMatchObject({ code: 0 });
+  expect(await keysTo('2>/dev/full', env, ['unblok', 'unheard'])).toMatchObject({ code: 2 });
+});
+
+test('revoke revokes all, and fails if the ids could not be written', async () => {
+  for (const name of ['a', 'b']) await keys('create', '--user', 'unsaved', '--name', name);
+  const { code, stderr } = await keysTo('>/dev/full', env, ['revoke', '--user', 'unsaved', '--yes']);
+  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^2 revoked\nkeys: stdout: ENOSPC/) });
+});
+
 test.each(['>&-', '>/dev/null'])('create makes no key that would be lost in %s', async (redirection) => {
   const { code, stderr } = await keysTo(redirection, env, ['create', '--user', 'unseen', '--name', 'n']);
   expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('stdout is closed or /dev/null') });
