@@ -55,7 +55,7 @@ interface McpRouteOptions {
 export function mcpRoute(options: McpRouteOptions): BodyHandler {
   const { mcp, toolOf, recheck, streams, identify, signIn, eager, log } = options;
   const replies = createHttpReplies(streams);
-  const batch = createBatch({ mcp, toolOf, recheck, replies });
+  const batch = createBatch(mcp, recheck, replies);
   const single = createSingle({ mcp, streams, replies, signIn });
 
   /** Refuses senders who must first get another credential, whatever they posted. Synchronous in the usual case. */
@@ -85,9 +85,18 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
     const classified = classify(body.value, context.headers);
     context.clientInfo = clientInfoOf(body.value);
     context.meta = metaOf(body.value);
-    if ('request' in classified && classified.request !== undefined) context.tool = toolOf(classified.request)?.name;
+    context.tool = lastToolIn(classified)?.name;
     return chain(refusalOf(sender, body.value, classified), (refused) => refused ?? answer(sender, classified));
   };
+
+  /** Returns the tool that a POST calls; of a batch the last one. */
+  function lastToolIn(classified: Classified): Tool | undefined {
+    if (classified.kind === 'accepted') return undefined;
+    if (classified.kind !== 'batch') return classified.request && toolOf(classified.request);
+    return classified.messages
+      .map((message) => (message.kind === 'request' ? toolOf(message) : undefined))
+      .findLast(Boolean);
+  }
 
   function answer(sender: Sender, classified: Classified): Awaitable<Response> {
     switch (classified.kind) {
@@ -194,11 +203,7 @@ interface BatchReply {
 /** Once the replies have this many characters, the batch's other requests are refused without running. */
 const BATCH_CHARS_MAX = 1024 * 1024;
 
-interface BatchOptions extends Pick<McpRouteOptions, 'mcp' | 'toolOf' | 'recheck'> {
-  readonly replies: HttpReplies;
-}
-
-function createBatch({ mcp, toolOf, recheck, replies }: BatchOptions) {
+function createBatch(mcp: Mcp, recheck: Recheck, replies: HttpReplies) {
   /** Runs the messages one after the other, because a hundred large replies at once could exhaust the memory. */
   async function run(sender: Sender, messages: readonly Message[]): Promise<BatchReply[]> {
     const peer: Peer = { sender, era: 'legacy', capabilities: NO_CAPABILITIES, signIn: null };
@@ -208,7 +213,6 @@ function createBatch({ mcp, toolOf, recheck, replies }: BatchOptions) {
       if (message.kind === 'invalid') answers.push({ text: errorText(message.id, message.error) });
       if (message.kind !== 'request') continue;
       const denied = (problem: Problem) => deniedText(message, 'legacy', problem);
-      sender.context.tool = toolOf(message)?.name ?? sender.context.tool;
       const { text, call }: BatchReply =
         chars < BATCH_CHARS_MAX ? await mcp(message, peer) : { text: denied(OVERLOADED) };
       chars += text.length;
