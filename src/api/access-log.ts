@@ -27,7 +27,13 @@ export function createAccessLog({ config, clock, log }: AccessLogOptions): Obser
         const call = callIn(context);
         const durationMs = Math.round((clock.monotonicMs() - startedMs) * 1000) / 1000;
         const tool = call?.tool || context.tool;
-        const { keyId, keyName: name, subject, parentId, actor } = call?.auth ?? call?.response.refused ?? {};
+        const {
+          keyId,
+          keyName: name,
+          subject,
+          parentId,
+          actor,
+        } = call?.auth ?? call?.response.refused ?? call?.response.sender ?? {};
         const keyName = name && redactHashes(name); // a person may name a key by its hash
         const caller =
           keyId === undefined

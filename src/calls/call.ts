@@ -126,6 +126,8 @@ export interface CallResponse {
   code: string | undefined;
   /** Who was refused, if that is known; for the access log. */
   refused: Refused | undefined;
+  /** Who sent the request, if that was found out already and the response may leave before the guards have decided. */
+  sender?: Refused | undefined;
 }
 
 /** Who gets the result: a program or, over MCP, a model whose client may show the tool's widget. */

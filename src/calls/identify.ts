@@ -2,13 +2,14 @@
 // key.
 
 import type { KeyRefusal, Problem } from '../ground/problem.ts';
-import { type Awaitable, err, isPromise, outageIn, type Result } from '../ground/result.ts';
+import { type Awaitable, chain, err, isPromise, outageIn, type Result } from '../ground/result.ts';
 import { isForeignShaped, isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
 import { carriesCredential, type RequestContext } from '../web/context.ts';
 import { logRefused, presentedKey, refusedKeyIn, type VerifyKey } from './api-key.ts';
-import { callerOf, type RequestCaller } from './call.ts';
+import { callerOf, type Refused, type RequestCaller } from './call.ts';
+import type { Credential } from './guard.ts';
 import type { UserIdentity, VerifyUserJwt } from './user-jwt.ts';
 
 export interface Identity {
@@ -53,6 +54,13 @@ export function createIdentify(verifyUserJwt: VerifyUserJwt, inspectKey: VerifyK
   };
 }
 
+/** Returns what the access log shows of an identity. */
+function namedBy(identity: UserIdentity | KeyIdentity): Refused {
+  if ('actor' in identity) return { subject: identity.subject, actor: identity.actor };
+  const { keyId, keyName, subject, parentId } = identity;
+  return { keyId, keyName, subject, parentId: parentId ?? undefined };
+}
+
 const isUnknownKey = (problem: Problem): boolean =>
   problem.code === 'invalid_api_key' && (problem.reason === 'malformed' || problem.reason === 'unknown');
 
@@ -82,6 +90,8 @@ export const isEndedKey = (problem: Problem): boolean =>
 /** Who sent an HTTP request, identified on first use. A class: every request on /mcp creates one, and few use it. */
 export class Sender {
   #identified: { readonly metaApiKey: string | null; readonly identity: Awaitable<Identity> } | undefined;
+  /** What the last identification has found. */
+  #found: Identity | undefined;
 
   constructor(
     readonly context: RequestContext,
@@ -95,10 +105,20 @@ export class Sender {
     if (this.#identified?.metaApiKey !== key) {
       this.#identified = {
         metaApiKey: key,
-        identity: this.identifyCall(callerOf(this.context, key)),
+        identity: chain(this.identifyCall(callerOf(this.context, key)), (found) => {
+          this.#found = found;
+          return found;
+        }),
       };
     }
     return this.#identified.identity;
+  }
+
+  /** Returns whom this kind of credential names, if that has been found out. */
+  as(credential: Credential | null): Refused | undefined {
+    const { user = null, key = null } = this.#found ?? {};
+    const verdict = credential === 'user_jwt' ? user : credential === 'api_key' ? key : null;
+    return verdict?.ok ? namedBy(verdict.value) : (verdict && refusedKeyIn(verdict.error)) || undefined;
   }
 
   /**

@@ -106,6 +106,7 @@ export function createMcp({ offered, listsAll, requestStates, run, clock, log }:
       asking: asking.value,
       audience: showsWidgets(capabilities) ? 'model_with_widget' : 'model',
     });
+    if (begin !== undefined) call.response.sender = sender.as(operation.credential);
     const running = run(operation, withoutMeta(given), call, canceller);
     const result = begin === undefined ? holdingOpen(sender.context, operation.timeoutMs, running) : running;
     function reply(ended: ToolResult): Reply {

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { sendOverSocket } from '../support/http-socket.ts';
-import { call, modern, openSse, post, request } from '../support/mcp.ts';
+import { call, fetchMcp, modern, openSse, post, request } from '../support/mcp.ts';
 import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 
 async function requestsOf(app: TestApp) {
@@ -224,6 +224,7 @@ test('the line of a call has its tool, also where it is refused before it runs, 
   const session = await openSse(app, own);
   await session.post(call('get_data', []));
   await session.post(call('get_data'), { 'x-api-key': ended.key });
+  await post(app, [call('get_data'), { ...request('tools/list'), id: 2 }], { 'x-api-key': ended.key });
   const lines = (await requestsOf(app)).slice(seen);
   expect(lines.map(({ route, tool, status }) => [route, tool, status])).toEqual([
     ['/tools/get_data', 'get_data', 415],
@@ -236,6 +237,27 @@ test('the line of a call has its tool, also where it is refused before it runs, 
     ['/sse', undefined, 200],
     ['/messages', 'get_data', 202],
     ['/messages', 'get_data', 401],
+    ['/mcp', 'get_data', 401],
+  ]);
+});
+
+test('the line says who asks, also where the response leaves before that is decided', async () => {
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1' } });
+  const { id, key } = await app.createKey('alice', { name: 'CI' });
+  const alice = await bearer(app, 'alice');
+  const wantsProgress = { _meta: { progressToken: 1 } };
+  const seen = (await requestsOf(app)).length;
+  const session = await openSse(app, alice);
+  await session.post(call('list_api_keys'), alice);
+  await session.post({ ...call('get_data'), id: 2 }, { ...alice, 'x-api-key': key });
+  await fetchMcp(app, call('list_api_keys', {}, wantsProgress), alice).then((response) => response.text());
+  await fetchMcp(app, call('get_data', {}, wantsProgress), { 'x-api-key': key }).then((response) => response.text());
+  const lines = (await requestsOf(app)).slice(seen).filter(({ route }) => route !== '/sse');
+  expect(lines).toMatchObject([
+    { route: '/messages', tool: 'list_api_keys', userId: 'alice' },
+    { route: '/messages', tool: 'get_data', keyId: id, keyName: 'CI', owner: 'alice' },
+    { route: '/mcp', tool: 'list_api_keys', userId: 'alice' },
+    { route: '/mcp', tool: 'get_data', keyId: id, keyName: 'CI', owner: 'alice' },
   ]);
 });
 
