@@ -1,6 +1,7 @@
 // `keys events --follow`, which runs on for as long as somebody looks.
 
 import { expect, test } from 'bun:test';
+import { backupOf } from '../support/backups.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { jsonLines, keysCommand, startKeys } from '../support/keys-command.ts';
@@ -53,5 +54,13 @@ test('it goes on when the database was away', async () => {
   await waitFor(() => following.printed().includes('events follow when the database is back: ECONNREFUSED'));
   await sqld.start();
   expect((await keysCommand(sqld.env, ['block', 'mallory'])).code).toBe(0);
+  await waitFor(() => following.printed().includes('mallory'));
+});
+
+test('it goes on in a file that no server has opened yet, as after a backup was put in its place', async () => {
+  const env = { DATABASE_URL: `file:${await backupOf(1)}` };
+  await using following = follow(env);
+  await waitFor(() => following.printed().includes('SEQ'));
+  expect((await keysCommand(env, ['block', 'mallory'])).code).toBe(0);
   await waitFor(() => following.printed().includes('mallory'));
 });

@@ -6,7 +6,7 @@ import { createTrail, type EventQuery, type KeyEvent, type Trail } from '../../s
 import { command } from '../command.ts';
 import { isoTime, localTime, type Progress, UsageError } from '../io.ts';
 import { flag, ID, OWNER, optional, TIME_MS, wholeNumber } from '../options.ts';
-import { withStoreToRead } from './database.ts';
+import { withStore, withStoreToRead } from './database.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 10_000;
@@ -32,7 +32,8 @@ export const verb = command({
   run({ options: { after, limit = LIMIT_DEFAULT, key: keyId, user: owner, follow, json, ...times }, io }) {
     const { since: sinceMs, until: untilMs } = times;
     if (follow && untilMs !== undefined) throw new UsageError('expected --follow, which goes on, or --until');
-    return withStoreToRead(io, async ({ db }) => {
+    const open = follow ? withStore : withStoreToRead; // what comes is in no copy
+    return open(io, async ({ db }) => {
       const trail = createTrail(db);
       const which = { keyId, owner, sinceMs, untilMs, limit };
       let heads = [HEADS];
