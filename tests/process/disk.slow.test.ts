@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { main as token } from '../../src/commands/token.ts';
+import { backupOf } from '../support/backups.ts';
 import { userOn } from '../support/client.ts';
 import { databaseOf } from '../support/database-client.ts';
 import { failingStart } from '../support/failing-start.ts';
@@ -253,6 +254,15 @@ describe.skipIf(!mountable)('a disk', () => {
     disk.free();
     await waitFor(async () => (await healthOf(again)).store.writable);
     expect((await create()).status).toBe(200);
+  });
+
+  test('on a read-only disk nothing is restored, and the line names the file', async () => {
+    using disk = smallDisk();
+    const backup = await backupOf(1);
+    await keysCommand(envOn(disk), ['restore', backup]);
+    disk.coverReadOnly();
+    const { code, stderr } = await keysCommand(envOn(disk), ['restore', backup, '--yes']);
+    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^keys: .*"[^"]*keys\.db"\n$/) });
   });
 
   test('on a full disk the development secret that is there is used, and none is made', async () => {

@@ -21,7 +21,7 @@ import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage } from '../../ground/result.ts';
 import { rfc3339 } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
-import { checkFile, mustBeFile } from '../../store/embedded/open.ts';
+import { checkFile, mustBeFile, openError } from '../../store/embedded/open.ts';
 import { prepareDataFolder } from '../../store/open.ts';
 import { migrate } from '../../store/schema.ts';
 import { command } from '../command.ts';
@@ -109,6 +109,7 @@ async function intoFile(path: string, given: Given): Promise<void> {
     await replace(await hold(), before, given);
   } catch (error) {
     if (isHeld(error)) throw new CommandError(openElsewhere(path)); // another restore
+    if (isOutage(error, 'unreachable')) throw openError(path, error);
     if (!isOutage(error, 'damaged')) throw error;
     await refuseIfOpenElsewhere(path);
     await io.confirm(
