@@ -46,6 +46,8 @@ function refusalWords({ failure, problem: { code, previousUntil } }) {
   return `The old key of the rotation before still works, until ${formats.short.format(previousUntil)}. Rotate after that, or choose “${LEAKED}”.`;
 }
 
+let asked = 0; // of all questions
+
 /**
  * Creates a question. `at` is its place, and the suffix of its buttons' places. `choice(isBusy)` is drawn between words
  * and buttons. `ends`: it ends a key. `act` resolves with why it failed, or nothing. `close` is called when the person
@@ -53,6 +55,8 @@ function refusalWords({ failure, problem: { code, previousUntil } }) {
  */
 export function question({ at, label, words, choice, verb, doing, ends, act, close }) {
   const goOn = `go on ${at}`;
+  asked += 1;
+  const id = `asked-${asked}`;
   let failure;
   async function go() {
     failure = undefined;
@@ -60,10 +64,10 @@ export function question({ at, label, words, choice, verb, doing, ends, act, clo
   }
   function view() {
     const isBusy = isWorking(goOn);
-    const leave = html`<button at="cancel ${at}" aria-describedby=${!failure && 'asked'} onclick=${close}>Cancel</button>`;
+    const leave = html`<button at="cancel ${at}" aria-describedby=${!failure && id} onclick=${close}>Cancel</button>`;
     return html`<div class="inset stack" at=${at} role="group" aria-label=${label}
       onkeydown=${({ key }) => key === 'Escape' && !isBusy && close()}>
-      ${failure ? complaint(failure) : html`<p id="asked">${words}</p>`}
+      ${failure ? complaint(failure) : html`<p id=${id}>${words}</p>`}
       ${choice?.(isBusy)}
       <div class="line">
         ${workButton({ at: goOn, label: failure ? 'Try again' : verb, doing, look: ends ? 'solid bad' : 'solid', act: go })}

@@ -172,6 +172,24 @@ describeInBrowser('an admin without keys', (browser) => {
     });
   });
 
+  test('is asked two things at once, each in its own words', async () => {
+    await using app = await appForBrowser({ env: ADMINS });
+    await app.createKey('acme', { name: 'production' });
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
+      await press(page, 'Open acme');
+      await press(page, 'More about production');
+      await press(page, 'Block');
+      await press(page, 'Revoke production');
+      const described = (question: string) =>
+        page
+          .getByRole('group', { name: question })
+          .getByRole('button', { name: 'Cancel' })
+          .evaluate((button) => document.getElementById(button.getAttribute('aria-describedby') ?? '')?.textContent);
+      expect(await described('Block acme?')).toStartWith('Block acme?');
+      expect(await described('Revoke production?')).toStartWith('Revoke production?');
+    });
+  });
+
   test('changes any key, ends what it has made, and opens its owner from all keys', async () => {
     await using app = await appForBrowser({ env: ADMINS });
     const { key, id } = await app.createKey('acme', { name: 'production', scopes: ['read', 'delegate'] });
