@@ -93,9 +93,15 @@ export function keysPageRoute(options: KeysPageOptions): Handler {
   };
 }
 
-/** Allows a script by its URL, beside those by hash. */
-const withScript = (policy: string, url: string | null): string =>
-  url === null ? policy : policy.replace('script-src ', () => `script-src ${asSource(url)} `);
+/** A host that a source can name (CSP3 §2.3.1): no IPv6 address. */
+const HOST_SOURCE = /^[a-z\d.-]+$/;
+
+/** Allows a script of this server, beside those by hash. */
+function withScript(policy: string, url: string | null): string {
+  if (url === null) return policy;
+  const isNameable = HOST_SOURCE.test(new URL(url).hostname);
+  return policy.replace('script-src ', () => `script-src ${isNameable ? asSource(url) : "'self'"} `);
+}
 
 /** Returns the setup of the page's script. It is public. */
 function setupOf(

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { describeInBrowser } from '../../support/browser.ts';
 import { createIssuer } from '../../support/issuer.ts';
-import { createTestApp, type TestApp } from '../../support/test-app.ts';
+import { ADMINS, createTestApp, type TestApp } from '../../support/test-app.ts';
 import { isInMemory } from '../widgets/heap.ts';
 import { appForBrowser, historyOf, withKeysPage } from './keys-page.ts';
 
@@ -29,6 +29,15 @@ test('the page runs the scripts and styles it has, by hash, and reaches its own 
   const [, script = ''] = /<script type="module">(.*?)<\/script>\n<\/body>/s.exec(html) ?? [];
   expect(directives.get('script-src')).toContain(createHash('sha256').update(script).digest('base64'));
   expect(policy).toContain("require-trusted-types-for 'script'");
+});
+
+test('the operators’ part is allowed by its address, and under an IPv6 address, which no policy can name, as its own', async () => {
+  await using app = await createTestApp({ env: ADMINS });
+  const { host, port } = new URL(app.url);
+  const policyUnder = async (name: string) =>
+    (await fetch(`${app.url}/keys`, { headers: { host: name } })).headers.get('content-security-policy');
+  expect(await policyUnder(host)).toContain(`script-src ${app.url}/keys/operators.js 'sha256-`);
+  expect(await policyUnder(`[::1]:${port}`)).toContain("script-src 'self' 'sha256-");
 });
 
 test('the page is not there with KEYS_PAGE=0, and a scope that is markup stays text', async () => {
