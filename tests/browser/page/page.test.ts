@@ -127,6 +127,7 @@ describeInBrowser('the page /keys', (browser) => {
       await page.getByRole('textbox', { name: 'Other scopes' }).fill('write  read');
       await page.getByRole('button', { name: 'Create key' }).click();
       const scopes = page.getByRole('group', { name: /^New key of/ }).getByRole('list', { name: 'Scopes' });
+      await scopes.waitFor();
       expect(await scopes.getByRole('listitem').allTextContents()).toEqual(['read', 'write']);
       await page.getByRole('button', { name: 'Copy', exact: true }).click();
       await page.getByText('Copied. Paste it where it is kept safe.').waitFor();
