@@ -34,7 +34,7 @@ export function createAccessLog({ config, clock, log }: AccessLogOptions): Obser
           parentId,
           actor,
         } = call?.auth ?? call?.response.refused ?? call?.response.sender ?? {};
-        const keyName = name && redactHashes(name); // a person may name a key by its hash
+        const keyName = name && redactHashes(String(name)); // a person may name a key by its hash, a guard by anything
         const caller =
           keyId === undefined
             ? { userId: subject, ...(actor !== subject && { actor }) }

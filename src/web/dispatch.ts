@@ -101,7 +101,11 @@ export function createDispatch(options: DispatchOptions): Dispatch {
       if (server.production && secure) response.headers.set('Strict-Transport-Security', STRICT_TRANSPORT);
     }
     if (idIsGiven) response.headers.set('X-Request-Id', requestId);
-    observed?.(response);
+    try {
+      observed?.(response);
+    } catch (error) {
+      log.error('internal error', { requestId, error }); // the response is there, and must leave
+    }
     if (departure.isDraining) response.headers.set('Connection', 'close');
   }
 

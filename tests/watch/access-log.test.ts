@@ -1,9 +1,11 @@
 // ACCESS_LOG=1: one line for each request; and the request ids that trusted proxies give.
 
 import { describe, expect, test } from 'bun:test';
+import { type Call, defineTool, type Guard, ok } from '../../src/start/package/index.ts';
 import { sendOverSocket } from '../support/http-socket.ts';
 import { call, fetchMcp, modern, openSse, post, request } from '../support/mcp.ts';
 import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
+import { noInput } from '../support/tools.ts';
 
 async function requestsOf(app: TestApp) {
   return (await app.log()).filter(({ event }) => event === 'request');
@@ -259,6 +261,16 @@ test('the line says who asks, also where the response leaves before that is deci
     { route: '/mcp', tool: 'list_api_keys', userId: 'alice' },
     { route: '/mcp', tool: 'get_data', keyId: id, keyName: 'CI', owner: 'alice' },
   ]);
+});
+
+test('a line that can’t be written costs nobody the response', async () => {
+  const adding: Guard<Call> = () => ok({ auth: { keyId: '7', keyName: Object.create(null) } }); // has no text
+  await using app = await createTestApp({
+    env: { ACCESS_LOG: '1' },
+    tools: () => [defineTool(adding, { ...noInput('odd'), run: () => ok({ content: [] }) })],
+  });
+  expect(await app.call('odd')).toMatchObject({ status: 200, body: { content: [] } });
+  expect((await app.log()).map(({ event }) => event)).toContain('internal error');
 });
 
 test('without ACCESS_LOG there is no such line', async () => {
