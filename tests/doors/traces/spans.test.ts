@@ -2,7 +2,16 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool, err, failure, ok, type ToolDeps } from '../../../src/start/package/index.ts';
+import {
+  type Call,
+  defineTool,
+  err,
+  failure,
+  type Guard,
+  ok,
+  sequence,
+  type ToolDeps,
+} from '../../../src/start/package/index.ts';
 import { type Collector, type ReceivedSpan, startCollector } from '../../support/collector.ts';
 import { call, fetchMcp, modern, openSse, post, request } from '../../support/mcp.ts';
 import { shared } from '../../support/shared.ts';
@@ -311,6 +320,37 @@ describe('by default', async () => {
       expect(text).not.toContain(word);
     }
   });
+});
+
+test('what a guard of one’s own says of the caller has any type: the span is sent, the line written, the result given', async () => {
+  using collector = startCollector();
+  const odd = { keyId: { n: 1.5 }, keyName: 7, subject: ['x'] };
+  const adding: Guard<Call> = () => ok({ auth: odd });
+  await using app = await createTestApp({
+    env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, ACCESS_LOG: '1' },
+    toolFiles: [
+      {
+        file: 'odd',
+        make: ({ guards }) => [
+          defineTool(sequence(guards.userJwt, adding), {
+            ...traceOutput,
+            ...facts('odd'),
+            run: () => ok({ trace: null }),
+          }),
+        ],
+      },
+    ],
+  });
+  const alice = await bearer(app, 'alice');
+  expect((await app.call('odd', {}, alice)).status).toBe(200);
+  expect((await post(app, call('odd'), alice)).body.result.structuredContent).toEqual({ trace: null });
+  const shown = { 'mcp_keys.key.id': '[object Object]' };
+  expect(await sent(app, collector, 2)).toMatchObject([{ attributes: shown }, { attributes: shown }]);
+  const lines = (await app.log()).filter(({ event }) => event === 'request');
+  expect(lines).toMatchObject([
+    { keyId: odd.keyId, keyName: '7' },
+    { keyId: odd.keyId, keyName: '7' },
+  ]);
 });
 
 describe('the sampler', () => {
