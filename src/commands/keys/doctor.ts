@@ -79,9 +79,9 @@ async function databaseFindings(io: Io, config: Config): Promise<Finding[]> {
 
 /** Finds the rules that let nobody in, and says why. */
 async function ruleFindings({ db }: Store, config: Config, io: Io): Promise<Finding[]> {
-  const { createRuleStore, doubtsOf, ruleSettings } = await operatingRules();
-  const settings = ruleSettings(config, createServerAddress(config));
-  const doubts = await doubtsOf(createRuleStore(db), settings, { clock: systemClock, log: stderrLog(io) });
+  const { doubtsOf } = await operatingRules();
+  const address = createServerAddress(config);
+  const doubts = await doubtsOf({ db, config, address, clock: systemClock, log: stderrLog(io) });
   return doubts.map(({ rule, keyId, reason }) => ['bad', 'rule', `${rule} of key ${keyId}: ${reason}`]);
 }
 

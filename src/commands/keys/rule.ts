@@ -6,7 +6,6 @@ import type { Result } from '../../ground/result.ts';
 import { systemClock, systemRandom } from '../../ground/runtime.ts';
 import { createServerAddress } from '../../ground/server-address.ts';
 import { publicUrl } from '../../ground/urls.ts';
-import { createAudience } from '../../keys/audience.ts';
 import { type Command, command, runNamed } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
 import { flag, ID, kind, many, needed, optional } from '../options.ts';
@@ -34,16 +33,16 @@ const add = command({
   },
   argument: needed(ID),
   async run({ options: { jwks, ...given }, argument: keyId, io }) {
-    const { addRule, createRuleStore, readKeySetSource, readTerms, ruleSettings } = await operatingRules();
+    const { addRule, readKeySetSource, readTerms } = await operatingRules();
     const terms = taken(readTerms(given));
     const keySet = jwks === undefined ? undefined : taken(await readKeySetSource(jwks, terms.issuer));
     await withStore(io, async ({ db }, config) => {
-      const address = createServerAddress(config);
       const added = await addRule(
         { keyId, ...terms, keySet },
         {
-          store: createRuleStore(db),
-          settings: ruleSettings(config, address),
+          db,
+          config,
+          address: createServerAddress(config),
           clock: systemClock,
           random: systemRandom,
           sha256,
@@ -108,14 +107,13 @@ const test = command({
     'Says each check of a token on stdin, and who it would be. Exits 0 if it would be let in. --resource: the server that it is presented for.',
   options: { resource: optional(RESOURCE), json: flag },
   async run({ options: { resource = null, json }, io }) {
-    const { checkCells, createRuleStore, ruleSettings, testToken, whoseWords } = await operatingRules();
+    const { checkCells, testToken, whoseWords } = await operatingRules();
     const token = (await textOf(io.stdin)).trim();
     await withStoreToRead(io, async ({ db }, config) => {
-      const address = createServerAddress(config);
       const tested = await testToken(token, {
-        store: createRuleStore(db),
-        settings: ruleSettings(config, address),
-        audience: createAudience(address, config.resources),
+        db,
+        config,
+        address: createServerAddress(config),
         resource,
         clock: systemClock,
         log: stderrLog(io),

@@ -8,12 +8,10 @@ import { hasEnded, hashKey, mintId } from '../../keys/record.ts';
 import { discoverJwksUri } from '../../users/discovery.ts';
 import { issuerOutageIn } from '../../users/verification-keys.ts';
 import { nameFault, type Rule, type RuleTerms } from './rule.ts';
-import type { RuleSettings } from './settings.ts';
-import type { KeySetSource, RuleStore, ShownKeyOfRule, StoredRule } from './store.ts';
+import { type RulesOptions, ruleSettings } from './settings.ts';
+import { createRuleStore, type KeySetSource, type ShownKeyOfRule, type StoredRule } from './store.ts';
 
-export interface AddingOptions {
-  readonly store: RuleStore;
-  readonly settings: RuleSettings;
+interface AddingOptions extends RulesOptions {
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly sha256: Sha256;
@@ -39,7 +37,9 @@ const SECRET_BYTES = 32;
  * a sentence for the operator.
  */
 export async function addRule(request: RuleRequest, options: AddingOptions) {
-  const { store, settings, clock, random, sha256, origin, warn } = options;
+  const { clock, random, sha256, origin, warn } = options;
+  const store = createRuleStore(options.db);
+  const settings = ruleSettings(options);
   const { keySet, ...asked } = request;
   const nowMs = clock.nowMs();
   const [key, rules] = await Promise.all([store.keyOf(asked.keyId, nowMs), store.list(nowMs)]);

@@ -4,8 +4,8 @@ import type { Clock } from '../../ground/runtime.ts';
 import { issuerOutageIn } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
 import { createKeySets, type KeySets } from './key-sets.ts';
-import type { RuleSettings } from './settings.ts';
-import type { RuleStore, StoredRule } from './store.ts';
+import { type RulesOptions, ruleSettings } from './settings.ts';
+import { createRuleStore, type StoredRule } from './store.ts';
 
 export interface Doubt {
   readonly rule: string;
@@ -13,24 +13,30 @@ export interface Doubt {
   readonly reason: string;
 }
 
+export interface DoubtsOptions extends RulesOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
 /** Returns the rules that the settings make vain. */
-export const vainRules = (rules: readonly StoredRule[], settings: RuleSettings): readonly Doubt[] =>
-  rules.flatMap((rule) => {
-    const reason = settings.vainness(rule, rule.resource);
+export async function vainRules(options: DoubtsOptions): Promise<readonly Doubt[]> {
+  const { vainness } = ruleSettings(options);
+  const rules = await createRuleStore(options.db).list(options.clock.nowMs());
+  return rules.flatMap((rule) => {
+    const reason = vainness(rule, rule.resource);
     return reason === null ? [] : [doubt(rule, reason)];
   });
+}
 
 /** Returns all doubts. It fetches each issuer's key set, unless the operator gave it. */
-export async function doubtsOf(
-  store: RuleStore,
-  settings: RuleSettings,
-  context: { readonly clock: Clock; readonly log: Log },
-): Promise<readonly Doubt[]> {
-  const [rules, meeting] = await Promise.all([store.list(context.clock.nowMs()), store.meeting()]);
-  const keySets = createKeySets(context);
+export async function doubtsOf(options: DoubtsOptions): Promise<readonly Doubt[]> {
+  const store = createRuleStore(options.db);
+  const vain = await vainRules(options);
+  const [rules, meeting] = await Promise.all([store.list(options.clock.nowMs()), store.meeting()]);
+  const keySets = createKeySets(options);
   const away = await Promise.all(rules.map((rule) => outageOf(rule, keySets)));
   return [
-    ...vainRules(rules, settings),
+    ...vain,
     ...rules.flatMap((rule) => {
       const other = meeting.get(rule.id);
       return [

@@ -3,27 +3,22 @@
 
 import { atFirstUse } from '../../ground/first-use.ts';
 import { chain, ok, outageIn } from '../../ground/result.ts';
-import type { Clock } from '../../ground/runtime.ts';
 import type { Rules } from '../../keys/verify.ts';
 import type { KeyLookup } from '../../store/key-reads.ts';
 import { scopesFrom } from '../../store/rows.ts';
+import type { DoubtsOptions } from './doubts.ts';
 import type { TokensOptions } from './tokens.ts';
 
 const HOLDS_RULES = 'SELECT EXISTS (SELECT 1 FROM rules) AS holds_rules';
 
-interface WarnOptions extends Pick<TokensOptions, 'db' | 'config' | 'address' | 'log'> {
-  readonly clock: Clock;
-}
-
 /** Warns at the start of rules that the settings make vain. */
-export async function warnOfRules({ db, config, address, clock, log }: WarnOptions): Promise<void> {
+export async function warnOfRules(core: DoubtsOptions): Promise<void> {
   try {
-    const [row] = await db.read({ sql: HOLDS_RULES });
+    const [row] = await core.db.read({ sql: HOLDS_RULES });
     if (row?.holds_rules !== 1) return;
-    const { createRuleStore, ruleSettings, vainRules } = await import('./operating.ts');
-    const rules = await createRuleStore(db).list(clock.nowMs());
-    for (const { rule, keyId, reason } of vainRules(rules, ruleSettings(config, address))) {
-      log.warn('rule without effect', { rule, keyId, reason });
+    const { vainRules } = await import('./operating.ts');
+    for (const { rule, keyId, reason } of await vainRules(core)) {
+      core.log.warn('rule without effect', { rule, keyId, reason });
     }
   } catch (error) {
     outageIn(error); // the change feed logs it

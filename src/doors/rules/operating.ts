@@ -2,7 +2,6 @@
 
 export { addRule } from './adding.ts';
 export { doubtsOf, vainRules } from './doubts.ts';
-export { ruleSettings } from './settings.ts';
 export { checkCells, RULE_HEADS, ruleCells, ruleObject, rulesPart, whoseWords } from './shown.ts';
 export { createRuleStore } from './store.ts';
 export { readKeySetSource, readTerms } from './terms.ts';

@@ -2,12 +2,20 @@
 
 import type { ServerAddress } from '../../ground/server-address.ts';
 import { THIS_SERVER } from '../../keys/audience.ts';
+import type { Database } from '../../store/database.ts';
 import { type UserJwtConfig, userTokensOf } from '../../users/index.ts';
 import type { RuleTerms } from './rule.ts';
 
+/** The rules of a database, and what decides about them. */
+export interface RulesOptions {
+  readonly db: Database;
+  readonly config: UserJwtConfig;
+  readonly address: Pick<ServerAddress, 'origins' | 'path'>;
+}
+
 export type RuleSettings = ReturnType<typeof ruleSettings>;
 
-export function ruleSettings(config: UserJwtConfig, address: Pick<ServerAddress, 'origins' | 'path'>) {
+export function ruleSettings({ config, address }: Omit<RulesOptions, 'db'>) {
   const users = userTokensOf(config, address);
   const own = address.origins.flatMap((origin) =>
     ['', '/mcp', '/sse'].flatMap((end) => withSlash(origin + address.path + end)),

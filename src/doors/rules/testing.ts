@@ -3,16 +3,18 @@
 
 import * as errors from 'jose/errors';
 import { type Clock, rfc3339 } from '../../ground/runtime.ts';
-import type { Audience } from '../../keys/audience.ts';
+import type { ServerAddress } from '../../ground/server-address.ts';
+import { createAudience } from '../../keys/audience.ts';
+import type { UserJwtConfig } from '../../users/index.ts';
 import { verifySigned } from '../../users/signature.ts';
 import { isUsers } from '../../users/user-token.ts';
 import { issuerOutageIn } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
 import { EARLY_CHECKS, type Finding, fitOf, type ParsedToken, parseToken, type Words } from './checks.ts';
 import { createKeySets } from './key-sets.ts';
-import type { RuleSettings } from './settings.ts';
+import { type RulesOptions, ruleSettings } from './settings.ts';
 import { verifyBy } from './signatures.ts';
-import type { RuleStore, ShownKeyOfRule, StoredRule } from './store.ts';
+import { createRuleStore, type ShownKeyOfRule, type StoredRule } from './store.ts';
 
 export interface TestedCheck extends Words {
   readonly check: string;
@@ -36,10 +38,9 @@ export interface TestedToken {
   };
 }
 
-export interface TestingOptions {
-  readonly store: RuleStore;
-  readonly settings: RuleSettings;
-  readonly audience: Audience;
+interface TestingOptions extends RulesOptions {
+  readonly config: UserJwtConfig & { readonly resources: readonly string[] };
+  readonly address: ServerAddress;
   /** The server that the token is presented for; null: this one. */
   readonly resource: string | null;
   readonly clock: Clock;
@@ -47,7 +48,9 @@ export interface TestingOptions {
 }
 
 export async function testToken(text: string, options: TestingOptions): Promise<TestedToken> {
-  const { store, settings, clock } = options;
+  const { clock } = options;
+  const store = createRuleStore(options.db);
+  const settings = ruleSettings(options);
   const nowMs = clock.nowMs();
   const token = parseToken(text);
   if (token === null) return { checks: [MALFORMED, ...unchecked('no token of this form', nowMs)], as: null };
@@ -146,7 +149,9 @@ function ruleCheck(fitting: readonly string[]): TestedCheck {
   return checked('rule', fitting.length === 1, fitting.join(', '), EXPECTED.rule, help);
 }
 
-function keyCheck({ refused, resource }: StoredRule, { audience, resource: asked }: TestingOptions): TestedCheck {
+function keyCheck({ refused, resource }: StoredRule, options: TestingOptions): TestedCheck {
+  const { address, config, resource: asked } = options;
+  const audience = createAudience(address, config.resources);
   const isMeant = audience.admits(resource, asked === null ? {} : { resources: [asked] });
   const found = refused ?? (isMeant ? 'a key in force' : `a key for ${resource} alone`);
   const help = refused === null ? 'Name that server by --resource, or bind the key to it' : 'Give the rule another key';

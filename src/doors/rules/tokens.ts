@@ -6,13 +6,10 @@ import type { TokenBuckets } from '../../ground/limits/rates.ts';
 import type { Problem, TokenRefusal } from '../../ground/problem.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../../ground/result.ts';
 import type { Clock, Sha256 } from '../../ground/runtime.ts';
-import type { ServerAddress } from '../../ground/server-address.ts';
 import type { Caller, RuleOfToken } from '../../keys/actor.ts';
 import type { Feed } from '../../keys/feed.ts';
 import { sourceOf, tooMany } from '../../keys/unknown-keys.ts';
 import type { FoundRule } from '../../keys/verify.ts';
-import type { Database } from '../../store/database.ts';
-import type { UserJwtConfig } from '../../users/index.ts';
 import type { Verdict } from '../../users/signature.ts';
 import { IssuerOutage, issuerOutageIn } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
@@ -20,16 +17,13 @@ import { candidatesOf, EARLY_CHECKS, isFit, type ParsedToken, parseToken } from 
 import { createKeySets } from './key-sets.ts';
 import { fitsSubject } from './rule.ts';
 import { createRuleSets } from './rule-sets.ts';
-import { ruleSettings } from './settings.ts';
+import { type RulesOptions, ruleSettings } from './settings.ts';
 import { createSignatures, NoPlace } from './signatures.ts';
 import { createRuleStore, type StoredRule } from './store.ts';
 
 type Found = Result<FoundRule | null, Problem>;
 
-export interface TokensOptions {
-  readonly db: Database;
-  readonly config: UserJwtConfig;
-  readonly address: Pick<ServerAddress, 'origins' | 'path'>;
+export interface TokensOptions extends RulesOptions {
   readonly feed: Feed;
   /** The budgets of unknown keys. */
   readonly lookupBudgets: TokenBuckets;
@@ -42,10 +36,10 @@ export interface TokensOptions {
 }
 
 export function createTokens(options: TokensOptions) {
-  const { db, config, address, feed, lookupBudgets, ageClock: clock, sha256, log, watch } = options;
+  const { db, feed, lookupBudgets, ageClock: clock, sha256, log, watch } = options;
   const keySets = createKeySets({ clock, log });
   const ruleSets = createRuleSets(createRuleStore(db), feed, clock, keySets.keepOnly);
-  const { users, audiencesOf } = ruleSettings(config, address);
+  const { users, audiencesOf } = ruleSettings(options);
   const signatures = createSignatures(lookupBudgets);
 
   async function check(token: string, tokenHash: string, caller: Caller): Promise<Found> {

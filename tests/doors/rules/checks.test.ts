@@ -142,7 +142,7 @@ test('of 100,000 random tokens none is a user’s and a rule’s, and each is wh
     [[ofUsers, ofPlatform], [ofUsers], [ofPlatform]].map((issuers) => {
       const config = parseConfig(env);
       if (!config.ok) throw new Error(config.error.join('\n'));
-      const { users } = ruleSettings(config.value, createServerAddress(config.value));
+      const { users } = ruleSettings({ config: config.value, address: createServerAddress(config.value) });
       return { env, users, byIssuer: new Map(issuers.map((issuer) => [issuer, [{ ...RULE, issuer }]])) };
     }),
   );
