@@ -67,12 +67,6 @@ export function createChanges(options: ChangesOptions) {
     return child?.endedAtMs === null && !hasEnded(child.expiresAtMs, clock.nowMs());
   }
 
-  /** Ends a child, whether by revoke or delete. Returns null if the actor has no living child with this id. */
-  async function endChild({ userId }: Actor, keyId: string, origin: Origin): Promise<Changed | null> {
-    const [ended] = await derived.endChildren({ id: keyId }, userId, clock.nowMs(), origin);
-    return ended === undefined ? null : { fingerprint: fingerprintOf(ended.keyHash) };
-  }
-
   async function mutate(
     event: InfoEvent,
     actor: Actor,
@@ -100,7 +94,10 @@ export function createChanges(options: ChangesOptions) {
   /** Ends a key, or a child. */
   const end = (event: InfoEvent, how: 'deactivate' | 'remove', actor: Actor, keyId: string) =>
     mutate(event, actor, keyId, async (origin) => {
-      return (await store[how](actor.userId, keyId, origin)) ?? (await endChild(actor, keyId, origin));
+      const ended = await store[how](actor.userId, keyId, origin);
+      if (ended !== null) return ended;
+      const [child] = await derived.endChildren({ id: keyId }, actor.userId, clock.nowMs(), origin);
+      return child === undefined ? null : { fingerprint: fingerprintOf(child.keyHash) };
     });
 
   return {
