@@ -24,11 +24,13 @@ export function whyNoUserToken(header: JsonObject, claims: JsonObject): string |
  */
 function isOfAnotherProfile(header: JsonObject): boolean {
   if (!Object.hasOwn(header, 'typ')) return false;
-  const { typ } = header;
-  if (typeof typ !== 'string') return true;
-  const type = typ.toLowerCase().replace(/^application\//, '');
-  return type.endsWith('+jwt') && type !== 'at+jwt';
+  const type = typeIn(header);
+  return typeof type !== 'string' || (type.endsWith('+jwt') && type !== 'at+jwt');
 }
+
+/** Returns `typ` without `application/`, in lower case; what is no text, as it is. */
+export const typeIn = ({ typ }: JsonObject): unknown =>
+  typeof typ === 'string' ? typ.toLowerCase().replace(/^application\//, '') : typ;
 
 /** How users' tokens are verified, as far as that decides which JWTs are theirs. `audiences`: the accepted `aud`; null: any. */
 export type UserTokens =

@@ -5,7 +5,7 @@ import type { TokenRefusal } from '../../ground/problem.ts';
 import { strictObject } from '../../ground/strict-json.ts';
 import type { JsonObject } from '../../ground/text.ts';
 import { ASYMMETRIC } from '../../users/jwks.ts';
-import { hasAudience, isUsers, type UserTokens } from '../../users/user-token.ts';
+import { hasAudience, isUsers, typeIn, type UserTokens } from '../../users/user-token.ts';
 import { COMPACT_JWS, TOKEN_CHARS_MAX } from '../../users/verifier.ts';
 import { fitsClaim, fitsSubject, isSubject, memberAt, nameOf, type Rule } from './rule.ts';
 
@@ -71,11 +71,10 @@ export const EARLY_CHECKS = [checkHeader, checkTimes, checkBearer] as const;
 
 function checkHeader({ header }: ParsedToken): Finding {
   const { alg, typ } = header;
-  const type = typeof typ === 'string' ? typ.toLowerCase().replace(/^application\//, '') : typ;
   const isFit =
     typeof alg === 'string' &&
     ASYMMETRIC.includes(alg) &&
-    (!Object.hasOwn(header, 'typ') || TYPES.includes(type)) &&
+    (!Object.hasOwn(header, 'typ') || TYPES.includes(typeIn(header))) &&
     !Object.hasOwn(header, 'crit');
   return {
     check: 'header',
