@@ -27,7 +27,8 @@ function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
     async (request, { remoteAddr }) => {
       if (stopping) return refuseWhileStopping();
       active += 1;
-      const response = await fetch(request, { address: () => remoteAddr.hostname, holdOpen, lacksHost });
+      const found = await fetch(request, { address: () => remoteAddr.hostname, holdOpen, lacksHost });
+      const response = request.method === 'HEAD' ? await withoutBody(found) : found;
       active -= 1;
       if (active === 0) whenIdle();
       return response;
@@ -55,6 +56,14 @@ function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
       if (!shutting) killer.abort();
     },
   };
+}
+
+/** Returns a response to HEAD with the length of its body alone: over HTTP/2 Deno would send the body, and clients fail. */
+async function withoutBody(response: Response): Promise<Response> {
+  if (response.body === null) return response;
+  const { byteLength } = await response.bytes();
+  response.headers.set('Content-Length', String(byteLength));
+  return new Response(null, response);
 }
 
 const refuseWhileStopping = () =>

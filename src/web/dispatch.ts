@@ -88,7 +88,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
 
   /**
    * Adds the headers that don't depend on the handler, like CORS and HSTS. A response to HEAD keeps its body: the
-   * runtime drops it, and sends its length.
+   * runtime (for Deno its main) drops it, and sends its length.
    */
   function finish(response: Response, context: RequestContext, found: Route | undefined, isReadable: boolean): void {
     const { origin, secure, idIsGiven, requestId, observed } = context;

@@ -208,15 +208,25 @@ test('it serves TLS itself, also over HTTP/2, which has no Host: the name that t
   expect(response.headers.get('strict-transport-security')).toBe('max-age=31536000');
 
   const client = connectHttp2(`https://localhost:${new URL(server.url).port}`, { ca: cert });
-  const statusFor = (authority: string | undefined) =>
-    new Promise((resolve, reject) => {
-      const asked = client.request({ ':path': '/', ...(authority !== undefined && { ':authority': authority }) });
-      asked.on('response', (headers) => resolve(headers[':status']));
-      asked.on('error', reject);
-      asked.resume();
+  const ask = (asked: Record<string, string>) =>
+    new Promise<{ status: unknown; length: unknown; body: string }>((resolve, reject) => {
+      const stream = client.request({ ':path': '/', ...asked });
+      let body = '';
+      let head: Record<string, unknown> = {};
+      stream.on('response', (headers) => {
+        head = headers;
+      });
+      stream.on('data', (chunk) => {
+        body += chunk;
+      });
+      stream.on('end', () => resolve({ status: head[':status'], length: head['content-length'], body }));
+      stream.on('error', reject);
+      stream.end();
     });
-  expect(await statusFor(undefined)).toBe(200);
-  expect(await statusFor('evil.example')).toBe(403);
+  const { status, body } = await ask({});
+  expect(status).toBe(200);
+  expect((await ask({ ':authority': 'evil.example' })).status).toBe(403);
+  expect(await ask({ ':method': 'HEAD' })).toEqual({ status: 200, length: String(body.length), body: '' });
   client.destroy();
 });
 
