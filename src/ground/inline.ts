@@ -129,6 +129,7 @@ export function minifiedScript(script: string): string {
       [last, gap] = [',', ''];
     } else {
       if (isNeedless(last, token)) taken.push(taken.pop()?.slice(0, -1) ?? '');
+      if (token === '=' && script[at] === '>') bare(taken);
       const text = kept(gap, last.at(-1) ?? '', token.at(0) ?? '') + token;
       taken.push(text);
       last = (last + text).slice(-LAST_CHARS);
@@ -158,6 +159,13 @@ function createGoesOn(open: readonly string[]): (token: string) => boolean {
     if (isStatement && token === 'const') place.isConst = true;
     return wasConst && token === 'const';
   };
+}
+
+/** Takes the parentheses off the only parameter of an arrow function, which is at the end of what is taken. */
+function bare(taken: string[]): void {
+  const [before = '', opening, name = '', closing] = taken.slice(-4);
+  if (opening !== '(' || closing !== ')' || !/^[\w$]+$/.test(name)) return;
+  taken.splice(-3, 3, (/[\w$]$/.test(before) ? ' ' : '') + name);
 }
 
 /** Returns whether what is taken ends with a semicolon or comma that means nothing before a token. Lists have no holes. */

@@ -60,9 +60,14 @@ globalThis.seen = [a, b(1)];
 const CASES: readonly (readonly [what: string, script: string, left: string])[] = [
   ['comments and indentation', 'const a = 1; // one\n/* two\n*/ const b = 2;\n', 'const a=1,b=2;'],
   [
+    'parentheses of an only parameter',
+    'return (a) => f((b) => g((c, d) => b), async (e) => (a), ({ h }) => h, () => 1, (i = 1) => i);',
+    'return a=>f(b=>g((c,d)=>b),async e=>(a),({h})=>h,()=>1,(i=1)=>i);',
+  ],
+  [
     'the word const after another constant',
     'const a = 1;\nconst { b } = c;\nfor (const d of e) f();\nconst g = (h) => {\n  const i = 1;\n  j();\n  const k = 2;\n};\nconst [l] = m;',
-    'const a=1,{b}=c;for(const d of e)f();const g=(h)=>{const i=1;j();const k=2},[l]=m;',
+    'const a=1,{b}=c;for(const d of e)f();const g=h=>{const i=1;j();const k=2},[l]=m;',
   ],
   ['breaks behind a block, which ends without a semicolon', 'function f() {\n}\nfoo();', 'function f(){}foo();'],
   ['a comma behind the last of a list', 'f(\n  [\n    1,\n    [, 2],\n  ],\n  { a, },\n);', 'f([1,[,2]],{a});'],
