@@ -98,6 +98,15 @@ export function takeKept() {
   }
 }
 
+/** Stores again what was taken, for who has come back by the browser's button and goes on forwards, to what was left. */
+export function keepAgain(kept) {
+  try {
+    sessionStorage[AWAY] ??= JSON.stringify(kept);
+  } catch {
+    // then it has stored nothing
+  }
+}
+
 /** Removes what was stored: the person has signed in. */
 export function dropKept() {
   try {

@@ -2,7 +2,7 @@
 
 import { html, mount } from '../../pages/widgets/draw.js';
 import { complaint, icon, setup, toldView, workButton } from '../../pages/widgets/parts.js';
-import { isFromApp, redeem, takeKept, wordsOfApp } from './away.js';
+import { isFromApp, keepAgain, redeem, takeKept, wordsOfApp } from './away.js';
 import { offerView, signIn, whoIs } from './entering.js';
 import { dropKey, openParts, selectBeside } from './key-form.js';
 import { askToSignIn, forget, isOwn, page, set } from './session.js';
@@ -136,6 +136,7 @@ function start() {
     if (followed.token !== null) void signIn(followed.token, true);
   };
   window.onpagehide = () => {
+    if (kept && page.session === null) keepAgain({ ...kept, task: page.task });
     forget(); // a browser may cache the page for going back
   };
   window.onpageshow = ({ persisted }) => persisted && location.reload();

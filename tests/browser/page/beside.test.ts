@@ -46,6 +46,25 @@ describeInBrowser('beside an app', (browser) => {
   );
 });
 
+describeInBrowser('a sign-in at an app', (browser) => {
+  test('that is left by the browser’s button, and gone on with, signs in and goes on with what waits', async () => {
+    await using there = await beside('bun', { OAUTH_DEVICE: '1' });
+    const { app, customers } = there;
+    await withKeysPage(browser(), app, { at: '#ask=BCDF-GHJK', issuer: customers.url }, async ({ page, context }) => {
+      await signInButton(page).click();
+      await page.getByRole('link', { name: 'alice' }).waitFor();
+      await page.goBack();
+      await page.getByText('whether a program gets the key that it waits for').waitFor();
+      expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
+      await page.goForward();
+      await page.getByRole('link', { name: 'alice' }).click();
+      await page.getByText('Signed in as alice').waitFor();
+      await page.getByText('BCDF-GHJK', { exact: true }).waitFor();
+      await context.clearCookies();
+    });
+  });
+});
+
 interface Situation {
   readonly env?: Env;
   /** Who is signed in, and what waits, before the link is opened. */
