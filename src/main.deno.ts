@@ -109,6 +109,9 @@ const renameReloaded = once(() =>
   }),
 );
 
+/** Whether the server itself ends the process. */
+let isEnding = false;
+
 export const runtime: Runtime = {
   sharesPorts: false, // Deno's `reusePort` is unstable
   runScript: 'bun run',
@@ -137,6 +140,7 @@ export const runtime: Runtime = {
   },
   onExit(handler) {
     const failed = () => {
+      if (isEnding) return;
       Deno.exitCode = 1;
       handler();
     };
@@ -153,7 +157,10 @@ export const runtime: Runtime = {
       handler(event.error);
     });
   },
-  exit: (code) => Deno.exit(code),
+  exit(code) {
+    isEnding = true;
+    return Deno.exit(code);
+  },
 };
 
 async function main(): Promise<void> {

@@ -109,6 +109,9 @@ function executable(): string | undefined {
   return path.startsWith('..') ? process.execPath : `./${path}`;
 }
 
+/** Whether the server itself ends the process. */
+let isEnding = false;
+
 export const runtime: Runtime = {
   sharesPorts: process.platform === 'linux',
   runScript: `${bunCommand()} run`,
@@ -140,6 +143,7 @@ export const runtime: Runtime = {
   },
   onExit(handler) {
     const failed = () => {
+      if (isEnding) return;
       process.exitCode = 1;
       handler();
     };
@@ -150,7 +154,10 @@ export const runtime: Runtime = {
     process.on('unhandledRejection', handler);
     process.on('uncaughtException', handler);
   },
-  exit: (code) => process.exit(code),
+  exit(code) {
+    isEnding = true;
+    return process.exit(code);
+  },
 };
 
 if (import.meta.main) void start(runtime);

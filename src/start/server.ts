@@ -53,7 +53,7 @@ export interface Runtime {
   usage: NonNullable<ServiceOptions['usage']>;
   /** Calls `handler` at SIGTERM, SIGINT and SIGHUP. */
   onSignal(handler: (signal: string) => void): void;
-  /** Calls `handler` if the process ends before this is cancelled, whoever ends it, and makes the exit code 1. */
+  /** Calls `handler` if anything but `exit` ends the process before this is cancelled, and makes the exit code 1. */
   onExit(handler: () => void): Cancel;
   /** Calls `handler` for unhandled rejections and exceptions, which would otherwise end the process. */
   onStrayError(handler: (error: unknown) => void): void;
@@ -103,13 +103,18 @@ async function run(
   runtime.onStrayError((error) => log.error('internal error', { perhaps: lastCalled(), error }));
   const tls = config.tls && (await import('../config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
   const folder = config.toolsDir ?? DEFAULT_FOLDER;
-  const lastWords = (line: string) => runtime.onExit(() => runtime.writeErr(errorLine(line)));
+  const lastWords = (line: () => string) => runtime.onExit(() => runtime.writeErr(errorLine(line())));
+  let unsaid: Cancel = () => {}; // of a tool that ends the process after its file was loaded
   let hasFolder = false;
   const read = async () => {
     hasFolder = config.toolsDir !== null || (custom.tools === undefined && isThere(folder)); // its tools may be custom.tools
     if (!hasFolder) return [];
     const { readToolFolder } = await import('../tools/folder/read-folder.ts');
-    return readToolFolder(folder, runtime.importTool, lastWords);
+    unsaid();
+    const reading = readToolFolder(folder, runtime.importTool, (line) => lastWords(() => line));
+    return reading.finally(() => {
+      unsaid = lastWords(() => endedWords(lastCalled()));
+    });
   };
   const inFolder = createReloader === undefined ? await read() : []; // first, so that a mistake leaves the port to others
   let end = () => flushLog(log);
@@ -137,6 +142,7 @@ async function run(
   const { database } = config;
   const reloader = createReloader?.({ folder, database, read, forget: runtime.forgetTools, make, say, clock, log });
   let service = await (reloader === undefined ? make(inFolder) : reloader.makeFirst());
+  if (reloader === undefined) unsaid(); // a program may end the server that it has started
   lastCalled = () => service.lastCalled();
   logStarted(env, config, service, log);
   if (tls !== null) warnOfCertificate(tls, clock.nowMs(), log);
@@ -157,6 +163,9 @@ async function run(
   // Last, because its reader may send a signal at once.
   runtime.writeErr(config.production ? logListening(config, facts, log) : banner(config, facts));
 }
+
+const endedWords = (lastCalled: string | undefined): string =>
+  `tools: expected them to leave the server running, but one has ended it${lastCalled ? `; called last: ${lastCalled}` : ''}`;
 
 function isThere(folder: string): boolean {
   try {

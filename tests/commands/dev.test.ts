@@ -100,6 +100,28 @@ test.each(rows(COMMANDS, 1))(
   180_000,
 );
 
+test.each(rows(COMMANDS, 1))(
+  'as %s: a tool that ends the server is named, and a stop while one is loaded is a stop',
+  async (_, program) => {
+    const command = [...(await program()), 'dev'];
+    const ending = hello('x').replace("ok({ content: [{ type: 'text', text: 'x' }] })", 'process.exit(0)');
+    await using ended = await startServer({ folder: fill(diskFolder(), { 'tools/hello.ts': ending }), command });
+    await callOver(ended.url, 'hello').catch(() => null);
+    expect(await ended.exited).toBe(1);
+    expect(ended.stderr()).toEndWith(
+      'mcp-key-server: tools: expected them to leave the server running, but one has ended it; called last: hello\n',
+    );
+    const folder = fill(diskFolder(), { 'tools/hello.ts': hello('one') });
+    await using stopped = await startServer({ folder, command });
+    writeFileSync(join(folder, 'tools/hello.ts'), "console.error('it waits');\nawait new Promise(() => {});");
+    await waitFor(() => stopped.stderr().includes('it waits'));
+    stopped.signal('SIGINT');
+    expect(await stopped.exited).toBe(0);
+    expect(stopped.stderr()).not.toContain('mcp-key-server: ');
+  },
+  180_000,
+);
+
 /** What may be wrong with a module that tools share. Null: it is not there. */
 const WRONG = [
   'export const text = (',

@@ -140,10 +140,16 @@ describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime) => {
     expect(await failure(files, {}, runtime)).toMatch(said);
   });
 
-  test('a file that ends the process stops the start with one line', async () => {
-    const folder = fill(diskFolder(), { 'tools/a.ts': 'process.exit(0);' });
-    const stderr = `mcp-key-server: tools/a.ts: expected it to be loaded, but it ended the server; ${LEFT_OUT}\n`;
-    expect(await runToExit({ runtime, folder })).toEqual({ code: 1, stdout: '', stderr });
+  test.each([
+    ['is loaded', '', `tools/a.ts: expected it to be loaded, but it ended the server; ${LEFT_OUT}`],
+    [
+      'makes its tools',
+      'export default () => ',
+      'tools: expected them to leave the server running, but one has ended it',
+    ],
+  ])('a file that ends the process as it %s stops the start with one line', async (_, before, said) => {
+    const folder = fill(diskFolder(), { 'tools/a.ts': `${before}process.exit(0);` });
+    expect(await runToExit({ runtime, folder })).toEqual({ code: 1, stdout: '', stderr: `mcp-key-server: ${said}\n` });
   });
 
   test('a place is in the file, however it is called and wherever it is', async () => {
