@@ -158,9 +158,11 @@ describe('a registration', () => {
 });
 
 /** Expects that the log says why the page was refused, and that a click is, too, with a line of its own. */
-async function expectReason(page: URL, about: object): Promise<void> {
+async function expectReason(page: URL, about: Readonly<Record<string, unknown>>): Promise<void> {
   const lines = async () => (await app.log()).filter(({ event }) => event === 'OAuth request refused');
-  expect((await lines()).at(-1)).toMatchObject({ route: 'authorize', ...about });
+  const line = (await lines()).at(-1);
+  expect(line).toMatchObject({ route: 'authorize', ...about });
+  expect(line?.error).toBe(about.error); // of a page nobody is sent one
   app.clock.advance(1000);
   const before = (await lines()).length;
   const clicked = await makeForConnection(app, page, await bearer(app, 'alice'));
