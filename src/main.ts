@@ -1,7 +1,7 @@
 // Starts the server on Bun, with what start/server.ts needs of this runtime.
 
-import { existsSync, realpathSync } from 'node:fs';
-import { basename, delimiter, dirname, relative } from 'node:path';
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { basename, delimiter, dirname, join, relative } from 'node:path';
 import { once } from './ground/cache.ts';
 import { SERVER_NAME } from './ground/server-info.ts';
 import { type Runtime, type ServeOptions, start } from './start/server.ts';
@@ -62,26 +62,48 @@ const reloaded = { folder: '', count: 0 };
 
 /**
  * Gives reloaded modules a new name each time, because Bun keeps a module that failed, and so do those that import it.
- * (It asks no plugin about imports without an ending.)
  */
 const renameReloaded = once(() => {
   let isResolving = false; // resolveSync asks this plugin, too
-  const rename = ({ path, importer }: { path: string; importer: string }) => {
-    if (isResolving) return undefined;
+  /** Returns the file of the tools that an import names; undefined for another, or if Bun says what is missing. */
+  function toolAt(path: string, folder: string): string | undefined {
     isResolving = true;
     try {
-      const [file = ''] = Bun.resolveSync(path, dirname(importer)).split('?');
-      const isTool = file.startsWith(`${reloaded.folder}/`) && !file.includes('/node_modules/');
-      return isTool ? { path: `${file}?read=${reloaded.count}` } : undefined;
+      const [file = ''] = Bun.resolveSync(path, folder).split('?');
+      return file.startsWith(`${reloaded.folder}/`) && !file.includes('/node_modules/') ? file : undefined;
     } catch {
-      return undefined; // Bun says what is missing
+      return undefined;
     } finally {
       isResolving = false;
     }
-  };
-  Bun.plugin({ name: `${SERVER_NAME} dev`, setup: (build) => void build.onResolve({ filter: /^\.{0,2}\// }, rename) });
+  }
+  function rename({ path, importer }: { path: string; importer: string }) {
+    const file = isResolving ? undefined : toolAt(path, dirname(importer));
+    return file === undefined ? undefined : { path: `${file}?read=${reloaded.count}` };
+  }
+  /** Loads a module, and adds the endings of files to its imports: Bun asks no plugin about those without one. */
+  function load({ path }: { path: string }) {
+    const [file = ''] = path.split('?');
+    const folder = dirname(file);
+    const contents = readFileSync(file, 'utf8').replace(IMPORTED, (name) => {
+      const without = join(folder, name);
+      const imported = toolAt(name, folder);
+      return imported?.startsWith(without) ? name + imported.slice(without.length) : name;
+    });
+    return { contents, loader: 'ts' } as const;
+  }
+  Bun.plugin({
+    name: `${SERVER_NAME} dev`,
+    setup(build) {
+      build.onResolve({ filter: /^\.{0,2}\// }, rename);
+      build.onLoad({ filter: /\.ts\?read=\d+$/ }, load); // of a .js it would not tell whether it is CommonJS
+    },
+  });
   return true;
 });
+
+/** The relative name of a module in an import. */
+const IMPORTED = /(?<=\b(?:from|import)\s*\(?\s*(["']))\.{1,2}(?:\/[^"'\n]*)?(?=\1)/g;
 
 /**
  * Returns the command that runs Bun in another terminal. npx has Bun only in its cache, and on the PATH of its child

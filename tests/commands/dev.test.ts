@@ -131,13 +131,20 @@ const WRONG = [
   null,
 ];
 
-test.each(rows(COMMANDS, 1))(
-  'as %s: a save mends any mistake in what tools share, and a folder may be replaced',
-  async (_, program) => {
+/** How a tool may name a module that it imports: on Deno only with the ending of its file. */
+const NAMED = COMMANDS.flatMap(([name, program]) =>
+  (name.includes('deno') ? ['.ts'] : ['', '.ts']).map((ending) => [name, ending, program] as const),
+);
+
+test.each(rows(NAMED, 1))(
+  'as %s: a save mends any mistake in what tools share as ./_text%s, and a folder may be replaced',
+  async (_, ending, program) => {
     const folder = diskFolder();
     const tools = join(folder, 'tools');
     const shared = join(tools, '_text.ts');
-    const tool = hello('x').replace("'x'", 'text').replace('import', "import { text } from './_text.ts';\nimport");
+    const tool = hello('x')
+      .replace("'x'", 'text')
+      .replace('import', `import { text } from './_text${ending}';\nimport`);
     fill(tools, { 'hello.ts': tool, '_text.ts': "export const text = 'first';" });
     await using dev = await startServer({ folder, command: [...(await program()), 'dev'] });
     const mistakes = () => dev.stderr().match(/the tools stay as they were/g)?.length ?? 0;
