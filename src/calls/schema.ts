@@ -354,8 +354,8 @@ function convert(schemaName: string, schema: Schema, side: Side, path: readonly 
       if (/^(min_)?length$/.test(type) && side === 'output' && jsonSchema.minLength)
         return { ...jsonSchema, minLength: Math.ceil(jsonSchema.minLength / 2) };
       if (/^[gl]t_value$/.test(type)) return boundOf(jsonSchema);
-      // `uri` allows only ASCII, and clients demand a dot in the domain of an `email`.
-      if (/^(url|rfc_email)$/.test(type) && side === 'output') return { ...jsonSchema, format: undefined };
+      // `uri` allows only ASCII, `ipv6` no zone, and clients demand a dot in the domain of an `email`.
+      if (/^(url|rfc_email|ipv6)$/.test(type) && side === 'output') return { ...jsonSchema, format: undefined };
       return errors && jsonSchema;
     },
   });

@@ -107,6 +107,7 @@ const shapes = {
   minLength: { schema: v.pipe(v.string(), v.minLength(4)), value: '😀😀' },
   url: { schema: v.pipe(v.string(), v.url()), value: 'https://de.wikipedia.org/wiki/Köln' },
   email: { schema: v.pipe(v.string(), v.rfcEmail()), value: 'root@localhost' },
+  address: { schema: v.pipe(v.string(), v.ipv6()), value: 'fe80::1%eth0' },
   variant: { schema: v.variant('status', [status(200), status(404)]), value: { status: 404 } },
   strictTuple: { schema: v.strictTuple([v.string(), v.number()]), value: ['a', 1] },
   tupleWithRest: { schema: v.tupleWithRest([v.string()], v.number()), value: ['a', 1, 2] },
