@@ -121,6 +121,16 @@ export class Sender {
     return verdict?.ok ? namedBy(verdict.value) : (verdict && refusedKeyIn(verdict.error)) || undefined;
   }
 
+  /** Returns the problem of a request without a credential. Logs it for a tool whose guard would, as that doesn't run. */
+  missing(wantsKey: boolean, tool: { readonly credential: Credential | null } | undefined): Problem {
+    const { context, log } = this;
+    const { requestId, traceId } = callerOf(context);
+    const { lacksScheme } = context.credentials;
+    if (tool?.credential === 'api_key') log.warn('No API key provided', { requestId, traceId, lacksScheme });
+    if (tool?.credential === 'user_jwt') log.warn('No user token provided', { requestId, traceId, lacksScheme });
+    return { code: wantsKey ? 'missing_api_key' : 'missing_token', ...(lacksScheme && { lacksScheme }) };
+  }
+
   /**
    * Resolves with the problem of a bad bearer token, because clients sign in again only after an HTTP 401. Null if the
    * token is good, missing, can't be checked now, or stands beside `X-API-Key`, which then is the credential.

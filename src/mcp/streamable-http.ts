@@ -66,8 +66,8 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
     }
     const tool = classified.kind === 'request' ? toolOf(classified.request) : undefined;
     if (!carriesCredential(context.credentials)) {
-      const isChallenged = signIn !== null && eager && !carriesApiKey(value);
-      return isChallenged ? unauthorized(context, missing(signIn), signIn, tool?.initialLimits) : null;
+      if (signIn === null || !eager || carriesApiKey(value)) return null;
+      return unauthorized(context, sender.missing(signIn.handsOutKeys, tool), signIn, tool?.initialLimits);
     }
     // The guard of a tool for keys verifies the key anyway, and server.ts turns its refusal into the 401; single does so
     // if no guard runs.
@@ -177,8 +177,6 @@ function createSingle({ mcp, streams, replies, signIn }: SingleOptions) {
 
 /** Returns whether the operation's guard verifies the key. */
 const checksKey = (operation: Operation | undefined): boolean => operation?.credential === 'api_key';
-
-const missing = ({ handsOutKeys }: SignIn): Problem => ({ code: handsOutKeys ? 'missing_api_key' : 'missing_token' });
 
 /** Returns whether the reply is a stream, because the client wants progress. */
 const isStreamed = ({ params }: RequestMessage, context: RequestContext): boolean =>

@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { createLog, systemClock } from '../../src/start/package/index.ts';
 import { databaseOf, executeAt } from '../support/database-client.ts';
+import { call, post, request } from '../support/mcp.ts';
 import { bearer, createTestApp, type LogLine, type TestApp } from '../support/test-app.ts';
 
 const named = async (app: TestApp, event: string): Promise<LogLine[]> =>
@@ -113,6 +114,27 @@ describe('events', () => {
         held: ['write', 'admin'],
       }),
     ]);
+  });
+
+  test('no credential is one also where every request without one is refused', async () => {
+    await using eager = await createTestApp({ env: { OAUTH_REDIRECTS: 'loopback' } });
+    const schemeless = { authorization: `sk_test_${'0'.repeat(64)}` };
+    const requestIdOf = async (tool: string, headers?: Record<string, string>) => {
+      const { status, body } = await post(eager, call(tool), headers);
+      expect(status).toBe(401);
+      return body.requestId;
+    };
+    const none = await requestIdOf('get_data');
+    const ofUsers = await requestIdOf('list_api_keys');
+    const lacking = await requestIdOf('get_data', schemeless);
+    await post(eager, request('tools/list'));
+    expect(await eager.log()).toMatchObject([
+      { level: 'warn', event: 'No API key provided', requestId: none },
+      { level: 'warn', event: 'No user token provided', requestId: ofUsers },
+      { level: 'warn', event: 'No API key provided', requestId: lacking, lacksScheme: true },
+    ]);
+    const overMcp = (await post(eager, call('get_data'), schemeless)).body.detail;
+    expect(overMcp).toBe((await eager.call('get_data', {}, schemeless)).body.detail);
   });
 
   test('LOG_LEVEL leaves out what is below it', async () => {
