@@ -32,17 +32,20 @@ interface Variable<T> {
 
 const asIs = (value: string) => value;
 
+/** Shows a value as it is, but a URL, which belongs elsewhere, without its user-info and query. */
+const plain = (value: string) => (value.includes('://') ? outlinedUrl(value) : value);
+
 const of = <T, Unset>(
   what: string,
   parse: (value: string) => T | null,
   unset: Unset,
-  shown: Variable<T>['shown'] = asIs,
+  shown: Variable<T>['shown'] = plain,
   ...slips: readonly Slip[]
 ): Variable<T | Unset> => ({ what, parse, unset, shown, slips });
 
 /** Accepts text without a leading or trailing space, which is never meant and would match nothing. */
 const text = <Unset>(unset: Unset, ...slips: readonly Slip[]) =>
-  of('text without space at its ends', (value) => (value.trim() === value ? value : null), unset, asIs, ...slips);
+  of('text without space at its ends', (value) => (value.trim() === value ? value : null), unset, plain, ...slips);
 
 /** A value that looks valid but never works. */
 interface Slip {
@@ -83,7 +86,7 @@ const COMMA_OR_STAR: Slip = {
   what: 'one URL, without comma and *: neither a list nor a pattern is read here',
 };
 
-const path = of('text', asIs, null, asIs, UNEXPANDED);
+const path = of('text', asIs, null, plain, UNEXPANDED);
 
 const matching = (pattern: RegExp) => (value: string) => (pattern.test(value) ? value : null);
 
@@ -156,7 +159,7 @@ export const VARIABLES = {
   REVOCATION_LAG_MAX_MS: integer(250, 60_000, 1000),
   KEY_CACHE_MB: integer(8, 4096, 64),
   KEY_PREFIX: of('2-12 of a-z and 0-9', matching(new RegExp(`^${KEY_PREFIX_PATTERN}$`)), 'sk'),
-  KEY_SCOPES: of(SCOPES, scopeNames, null, asIs, COMMA),
+  KEY_SCOPES: of(SCOPES, scopeNames, null, plain, COMMA),
   KEY_MAX_DAYS: integer(1, 36_500, null),
   KEY_REVEAL: oneOf(['result', 'widget'], 'result'),
   JWT_SECRET: jwtSecret,
@@ -166,8 +169,8 @@ export const VARIABLES = {
   JWT_AUDIENCE: text(null, STAR, SEVERAL),
   JWT_SCOPE_CLAIM: text(null, SEVERAL_NAMES),
   JWT_OWNER_CLAIM: text('sub', SEVERAL_NAMES),
-  ADMIN_CLAIM: of('a claim and its value, like roles=keys-admin', claimAndValue, null, asIs, STAR, SEVERAL_NAMES),
-  JWT_SCOPES: of(`scopes with spaces between, without ${NOT_ASKED_FOR}`, scopesToAskFor, ['openid'], asIs, COMMA),
+  ADMIN_CLAIM: of('a claim and its value, like roles=keys-admin', claimAndValue, null, plain, STAR, SEVERAL_NAMES),
+  JWT_SCOPES: of(`scopes with spaces between, without ${NOT_ASKED_FOR}`, scopesToAskFor, ['openid'], plain, COMMA),
   OAUTH_REDIRECTS: of(
     'https URIs (exact, or with /* at the end), exact URIs of an app’s own scheme, or the word loopback, with spaces between',
     redirectsOf,
@@ -199,7 +202,7 @@ export const VARIABLES = {
     COMMA_OR_STAR,
   ),
   KEYS_PAGE_CLIENT_ID: text(null),
-  KEYS_PAGE_SCOPE: of(SCOPES, scopeNames, ['openid'], asIs, COMMA),
+  KEYS_PAGE_SCOPE: of(SCOPES, scopeNames, ['openid'], plain, COMMA),
   MCP_AUTH: oneOf(['lazy', 'eager'], null),
   TOOLS_LIST: oneOf(['callable', 'all'], 'callable'),
   RATE_LIMIT_REQUESTS: integer(0, REQUESTS_MAX, 1000),

@@ -143,7 +143,7 @@ const BOUNDS: readonly {
     name: 'HOST',
     read: (config) => config.host,
     accepted: { '0.0.0.0': '0.0.0.0', '::1': '::1', 'keys.example': 'keys.example' },
-    refused: ['http://x', 'a b', 'a/b'],
+    refused: ['http://x', 'a b', 'a/b', ['https://user:hunter2@x/?a=b', 'https://…@x/?…']],
     expected: 'an address or host name',
   },
   {
@@ -195,7 +195,7 @@ const BOUNDS: readonly {
       ' read  write:orders read': ['read', 'write:orders'],
       ['a'.repeat(100)]: ['a'.repeat(100)],
     },
-    refused: [' ', 'a"b', 'a\\b', 'é', 'read\twrite', 'a'.repeat(101)],
+    refused: [' ', 'a"b', 'a\\b', 'é', 'read\twrite', 'a'.repeat(101), ['libsql://u:hunter2@é', 'libsql://…@é']],
     expected: 'scopes with spaces between, each 1-100 printable ASCII characters without quote or backslash',
   },
   {
