@@ -12,6 +12,8 @@ import { isOwn, jsonIn, page, request, set } from './session.js';
 const CONNECTION_DAYS = 90;
 const PROGRAM_DAYS = 30;
 const SCOPES_SHOWN = 20;
+/** What a key can have (ground/text.ts). */
+const SCOPE = /^[!#-[\]-~]{1,100}$/;
 const LOOK_MS = 3000; // programs poll every five seconds
 const LOOKS_MAX = 6;
 
@@ -119,7 +121,8 @@ function connectView(task) {
   const { place: client, says, name } = receiverOf(asked);
   const { grantable } = page.session;
   const wished = (asked.get('scope') ?? '').split(' ').filter(Boolean);
-  const mayGrant = (scope) => (setup.scopes?.includes(scope) ?? true) && (grantable?.includes(scope) ?? true);
+  const mayGrant = (scope) =>
+    SCOPE.test(scope) && (setup.scopes?.includes(scope) ?? true) && (grantable?.includes(scope) ?? true);
   const refused = wished.filter((scope) => !mayGrant(scope));
   const goBack = ({ location: back }) => {
     leave(`The key is handed over when ${client} fetches it. You can close this page.`);
@@ -132,7 +135,7 @@ function connectView(task) {
         The key is good for <bdi>${asked.get('resource') || setup.url}</bdi> alone. Go on only if you have just asked for
         this connection yourself.
       </p>
-      ${refused.length > 0 && html`<p class="hint">It also asked for what you may not give: ${refused.join(' ')}</p>`}`,
+      ${refused.length > 0 && html`<p class="hint">It also asked for what you may not give: <bdi>${refused.join(' ')}</bdi></p>`}`,
     fields: {
       name,
       ticked: wished.filter((scope) => mayGrant(scope) && !GIVES.has(scope)),

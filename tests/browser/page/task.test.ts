@@ -66,6 +66,23 @@ describeInBrowser('a key for a connection', (browser) => {
     });
   });
 
+  test('has of what the client asked for only what a key can have; the rest is named, and hinders nobody', async () => {
+    await using app = await appForBrowser({ env: CONNECT });
+    await using server = clientServer();
+    const client = await register(app, [server.callback]);
+    const query = client.page({ scope: 'read a"b \u202eabc' }).search.slice(1);
+    await using taken = await takePage(browser());
+    const { page } = taken;
+    await page.goto(`${app.url}/keys#connect=${encodeURIComponent(query)}`);
+    await pasteToken(page, await app.token('alice'));
+    const refused = page.getByText('It also asked for what you may not give:').locator('bdi'); // its direction is its own
+    expect(await refused.textContent()).toBe('a"b \u202eabc');
+    await page.getByRole('button', { name: 'Make the key and hand it over' }).click();
+    await page.getByText('connected').waitFor();
+    const { body } = await client.redeem(server.asked[0]?.url.searchParams.get('code') ?? '');
+    expect(body.scope).toBe('read');
+  });
+
   test('says who vouches for its client: whoever listed its document, or nobody', async () => {
     const env = { OAUTH_CLIENTS: 'known https://vendor.example/*', OAUTH_REDIRECTS: 'https://client.example/back' };
     await using app = await appForBrowser({ env });
