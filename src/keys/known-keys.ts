@@ -12,7 +12,7 @@ import type { Holder } from '../uses/holder.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Caller } from './actor.ts';
 import type { Feed } from './feed.ts';
-import { countedKey, type PresentedKey, refusalAt } from './record.ts';
+import { countedKey, type PresentedKey, refusalAt, whyEnded } from './record.ts';
 import type { Found } from './store.ts';
 import type { ReadKeys, UnknownKeys } from './unknown-keys.ts';
 
@@ -36,7 +36,7 @@ const CHANGED_OWNERS_MAX = 10_000;
 
 /** A key as it was read. */
 export interface KnownKey extends PresentedKey {
-  /** What counts its uses: of a derived key its parent's. Null: it was refused. */
+  /** What counts its uses: of a derived key its parent's. Null: that key has ended. */
   readonly holder: Holder | null;
   /** Monotonic. */
   staleAtMs: number;
@@ -167,8 +167,8 @@ export class KnownKeys {
     const { record, position } = found;
     if (record === null) return this.#keepOne(keyHash, null, null, position);
     const counted = countedKey(record);
-    const isGood = counted !== null && refusalAt(counted, this.#options.clock.nowMs()) === null;
-    const holder = isGood ? this.#options.usage.holderOf(counted, found) : null;
+    const lasts = counted !== null && whyEnded(counted, this.#options.clock.nowMs()) === null;
+    const holder = lasts ? this.#options.usage.holderOf(counted, found) : null;
     const { parent } = record;
     if (parent !== null) parent.key = this.#keepOne(parent.keyHash, parent.key, holder, position);
     return this.#keepOne(keyHash, record, holder, position);

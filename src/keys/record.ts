@@ -106,6 +106,10 @@ export function refusalAt(
   return null;
 }
 
+/** Returns why a key has ended; null: it hasn't. A block of its owner is no end. */
+export const whyEnded = (key: Parameters<typeof refusalAt>[0], nowMs: number): KeyRefusal | null =>
+  refusalAt({ ...key, barred: null }, nowMs);
+
 /** Returns the key that uses of this one count for: of a derived key its parent, which may be gone (null). */
 export const countedKey = (key: PresentedKey): PresentedKey | null => (key.parent === null ? key : key.parent.key);
 

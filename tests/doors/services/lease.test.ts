@@ -222,6 +222,20 @@ describe('what a service tells', () => {
     expect(await usesOf(app, 'dave', id)).toEqual({ ...was, active: false });
   });
 
+  test('counts for a key whose owner was blocked meanwhile, known or not: a block is no end', async () => {
+    const parent = await app.createKey('jane', { scopes: ['read', 'delegate'] });
+    const [{ tell }, child] = [(await lent(parent.key)).body, await childOf(app, parent.key)];
+    const { tell: ofChild } = (await lent(child.key)).body;
+    await app.keys('block', 'jane');
+    app.clock.advance(1001);
+    await changesOf(app, service, { used: `${tell}:7` });
+    expect((await app.useKey(parent.key)).status).toBe(401);
+    expect((await app.useKey(child.key)).status).toBe(401);
+    await changesOf(app, service, { used: `${ofChild}:5` });
+    await app.keys('unblock', 'jane');
+    expect(await usesOf(app, 'jane', parent.id)).toMatchObject({ uses: { today: 14 } });
+  });
+
   test('counts for a key that was known by a secret which a rotation has ended', async () => {
     await using other = await createTestApp({ env: { DATABASE_URL: databaseOf(app) }, clock: app.clock });
     const { key, id } = await app.createKey('hugo');
