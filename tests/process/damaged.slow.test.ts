@@ -3,16 +3,20 @@
 
 import { beforeAll, describe, expect, test } from 'bun:test';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { backupOf } from '../support/backups.ts';
 import { callOver, userOn } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { folderWith } from '../support/folder.ts';
+import { keysCommand } from '../support/keys-command.ts';
 import { runToExit, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
 const env = { JWT_SECRET: TEST_SECRET };
 const PAGE_BYTES = 4096;
 const ROWS = 5000;
+/** More than 64 MiB. */
+const LARGE_KEYS = 150_000;
 
 /** A database with many keys, all of it in the one file. */
 async function makeDatabase(): Promise<Buffer> {
@@ -128,4 +132,14 @@ SELECT lower(hex(randomblob(16))), 'filler', hex(zeroblob(500000)), lower(hex(ra
     expect(await server.stop()).toBe(0);
     expect(server.stdout()).toContain('the database file is damaged; restore it from a backup');
   });
+});
+
+test('a large file that is damaged where a start does not look is restored', async () => {
+  const backup = await backupOf(LARGE_KEYS);
+  const path = join(dirname(backup), 'keys.db');
+  const file = readFileSync(path);
+  const from = Math.floor(file.length / 2);
+  writeFileSync(path, file.fill(0xa5, from, from + 100 * PAGE_BYTES));
+  const { code, stderr } = await keysCommand({ DATABASE_URL: `file:${path}` }, ['restore', backup, '--yes']);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining(`keys restored: ${LARGE_KEYS}`) });
 });

@@ -85,18 +85,11 @@ const intoRemote = ({ backup, config, io, yes }: Given): Promise<void> =>
 async function intoFile(path: string, given: Given): Promise<void> {
   const { backup, config, io } = given;
   mustBeFile(path);
-  await using held = new AsyncDisposableStack();
-  const hold = async () => {
-    const file = await holdAlone(path);
-    if (file === null) throw new CommandError(openElsewhere(path));
-    held.defer(file.close);
-    await migrate(file.db);
-    return file;
-  };
   const make = async () => {
     prepareDataFolder(config);
     makeFile(path);
-    await restoreFile((await hold()).db, backup, { isNew: true, actor: byCommand(io).actor });
+    await using file = await hold(path);
+    await restoreFile(file.db, backup, { isNew: true, actor: byCommand(io).actor });
   };
 
   if (!exists(config.database)) {
@@ -106,7 +99,8 @@ async function intoFile(path: string, given: Given): Promise<void> {
   const before = `${realpathSync(path)}.before-${rfc3339(Date.now()).replaceAll(':', '')}`;
   try {
     await checkFile(path);
-    await replace(await hold(), before, given);
+    await using file = await hold(path);
+    await replace(file, before, given);
   } catch (error) {
     if (isHeld(error)) throw new CommandError(openElsewhere(path)); // another restore
     if (isOutage(error, 'unreachable')) throw openError(path, error);
@@ -120,6 +114,14 @@ async function intoFile(path: string, given: Given): Promise<void> {
     await make();
   }
   io.say(`what was there before is in ${before}`);
+}
+
+/** Holds the file alone, until it is closed or disposed of. Throws a CommandError if another process has it open. */
+async function hold(path: string): Promise<FileAlone & AsyncDisposable> {
+  const file = await holdAlone(path);
+  if (file === null) throw new CommandError(openElsewhere(path));
+  await migrate(file.db);
+  return { ...file, [Symbol.asyncDispose]: file.close };
 }
 
 /** Throws a CommandError if another process has the damaged file open, as far as SQLite can still tell. */
