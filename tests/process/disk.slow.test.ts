@@ -1,6 +1,7 @@
 // A disk that is full or read-only: 503 for what must be written, everything else goes on, and no restart is needed.
 
 import { describe, expect, test } from 'bun:test';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { main as token } from '../../src/commands/token.ts';
 import { backupOf } from '../support/backups.ts';
@@ -263,6 +264,26 @@ describe.skipIf(!mountable)('a disk', () => {
     disk.coverReadOnly();
     const { code, stderr } = await keysCommand(envOn(disk), ['restore', backup, '--yes']);
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^keys: .*"[^"]*keys\.db"\n$/) });
+  });
+
+  test('a restore for which there is no room leaves all as it was', async () => {
+    const backup = await backupOf(3000);
+    using small = smallDisk(1024);
+    using larger = smallDisk(4096);
+    const full = { code: 1, stderr: expect.stringContaining('SQLITE_FULL') };
+    const restored = (disk: SmallDisk) => keysCommand(envOn(disk), ['restore', backup, '--yes']);
+    expect(await restored(small)).toMatchObject(full);
+    expect(readdirSync(small.folder)).toEqual([]);
+    writeFileSync(join(small.folder, 'keys.db'), 'damaged');
+    expect(await restored(small)).toMatchObject(full);
+    expect(readdirSync(small.folder)).toEqual(['keys.db']);
+    expect(readFileSync(join(small.folder, 'keys.db'), 'utf8')).toBe('damaged');
+
+    expect(await restored(larger)).toMatchObject({ code: 0 });
+    await keysCommand(envOn(larger), ['block', 'owner 1']);
+    expect(await restored(larger)).toMatchObject(full);
+    expect(readdirSync(larger.folder)).toEqual(['keys.db']);
+    expect((await keysCommand(envOn(larger), ['block'])).stdout).toContain('owner 1');
   });
 
   test('on a full disk the development secret that is there is used, and none is made', async () => {

@@ -1,7 +1,7 @@
 // `keys restore`: restores a backup onto nothing, onto a file that nobody else has open, or into a remote database without
 // keys.
 
-import { chownSync, realpathSync, renameSync, statSync } from 'node:fs';
+import { chownSync, realpathSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config } from '../../config/config.ts';
 import {
@@ -18,7 +18,7 @@ import {
   withBackup,
 } from '../../doors/copies/index.ts';
 import { makePrivate } from '../../ground/private-files.ts';
-import { isOutage } from '../../ground/result.ts';
+import { isOutage, StoreOutage } from '../../ground/result.ts';
 import { rfc3339 } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import { checkFile, mustBeFile, openError } from '../../store/embedded/open.ts';
@@ -32,6 +32,8 @@ import { removing, withPrivateFolder } from './private-folder.ts';
 
 const OWNERS_SHOWN_MAX = 20;
 const ROOT_UID = 0;
+/** What belongs to a database, the file itself last. */
+const PARTS = ['-wal', '-shm', ''];
 
 const REMOTE_HAS_KEYS =
   'DATABASE_URL: the database has keys, and a remote one is only restored without any; nothing was changed. Restore into a new one, and point DATABASE_URL at it';
@@ -85,11 +87,21 @@ const intoRemote = ({ backup, config, io, yes }: Given): Promise<void> =>
 async function intoFile(path: string, given: Given): Promise<void> {
   const { backup, config, io } = given;
   mustBeFile(path);
+  /** Makes the database, of which nothing is left if that fails. */
   const make = async () => {
     prepareDataFolder(config);
     makeFile(path);
-    await using file = await hold(path);
-    await restoreFile(file.db, backup, { isNew: true, actor: byCommand(io).actor });
+    const { db, close } = await hold(path);
+    try {
+      await migrate(db);
+      await restoreFile(db, backup, { isNew: true, actor: byCommand(io).actor });
+      await close();
+    } catch (error) {
+      await close();
+      const file = realpathSync(path);
+      for (const part of PARTS) rmSync(`${file}${part}`, { force: true });
+      throw error;
+    }
   };
 
   if (!exists(config.database)) {
@@ -110,8 +122,12 @@ async function intoFile(path: string, given: Given): Promise<void> {
       `The file ${path} is damaged, so what has ended since the backup can't be told. Put the backup (${backup.keys} keys) in its place.`,
       given.yes,
     );
-    for (const part of ['-wal', '-shm', '']) moveIfThere(`${realpathSync(path)}${part}`, `${before}${part}`);
-    await make();
+    const file = realpathSync(path);
+    for (const part of PARTS) moveIfThere(`${file}${part}`, `${before}${part}`);
+    await make().catch((error) => {
+      for (const part of PARTS) moveIfThere(`${before}${part}`, `${file}${part}`);
+      throw error;
+    });
   }
   io.say(`what was there before is in ${before}`);
 }
@@ -120,7 +136,6 @@ async function intoFile(path: string, given: Given): Promise<void> {
 async function hold(path: string): Promise<FileAlone & AsyncDisposable> {
   const file = await holdAlone(path);
   if (file === null) throw new CommandError(openElsewhere(path));
-  await migrate(file.db);
   return { ...file, [Symbol.asyncDispose]: file.close };
 }
 
@@ -135,11 +150,14 @@ async function refuseIfOpenElsewhere(path: string): Promise<void> {
   await file.close();
 }
 
+const isFull = (error: unknown): boolean => error instanceof StoreOutage && error.reason.startsWith('SQLITE_FULL');
+
 const openElsewhere = (path: string) =>
   `DATABASE_URL: another process has ${JSON.stringify(path)} open (a server, a command, or a program that copies it); nothing was changed. Stop it, and restore again`;
 
 /** Replaces what is in a file, after it has asked, and copied the file to `before`. */
 async function replace({ db, copyTo }: FileAlone, before: string, { backup, config, io, yes }: Given): Promise<void> {
+  await migrate(db);
   const restoring = await compare(db, backup, Date.now(), io.progressOf(0, 'keys compared'));
   if (!restoring.isNew) await ask(restoring, backup, io, yes);
   const unfinished = `${before}.part`;
@@ -148,7 +166,10 @@ async function replace({ db, copyTo }: FileAlone, before: string, { backup, conf
     if (config.database.mode === 'embedded') giveTo(statSync(config.database.path), unfinished);
     renameSync(unfinished, before);
   });
-  await restoreFile(db, backup, { isNew: restoring.isNew, actor: byCommand(io).actor });
+  await restoreFile(db, backup, { isNew: restoring.isNew, actor: byCommand(io).actor }).catch((error) => {
+    if (isFull(error)) rmSync(before); // nothing has changed, and the space is needed
+    throw error;
+  });
 }
 
 /** Creates the file. If root runs the command, the file gets its folder's owner, who runs the server. */

@@ -1,6 +1,7 @@
 // Restores a backup: into a file that nobody else has open, in one transaction, or into a remote database without keys, in
 // many small ones, because `sqld` aborts a transaction after 5 s.
 
+import { outageIn } from '../../ground/result.ts';
 import { type Database, firstOf, type Row, type Statement } from '../../store/database.ts';
 import { LEFT_OUT_TABLES, TABLES } from '../../store/tables.ts';
 import type { Backup } from './backup-file.ts';
@@ -46,7 +47,7 @@ async function lastStatements({ read }: Backup, newest: number, { isNew, actor }
   ];
 }
 
-/** Restores into a file that is held alone (alone.ts). */
+/** Restores into a file that is held alone (alone.ts). Throws a StoreOutage if there is no room, and then changes nothing. */
 export async function restoreFile(db: Database, backup: Backup, options: RestoreOptions): Promise<void> {
   await db.read({ sql: 'ATTACH ? AS backup', args: [backup.path] }); // SQLite refuses it in a transaction
   const after = await knownUpTo(db, backup);
@@ -62,7 +63,7 @@ export async function restoreFile(db: Database, backup: Backup, options: Restore
     ]),
   );
   await db.read({ sql: 'DETACH backup' });
-  await db.read({ sql: 'PRAGMA incremental_vacuum' });
+  await db.read({ sql: 'PRAGMA incremental_vacuum' }).catch(outageIn); // without room for that, too, it is restored
 }
 
 // The trail: an event that both have stays, the others of the backup come behind all that are there.
