@@ -12,7 +12,7 @@ import { openServices } from './doors/services/index.ts';
 import { openSse } from './doors/sse/index.ts';
 import { openTraces } from './doors/traces/index.ts';
 import { createWidgets } from './pages/widgets/index.ts';
-import { settingsIn, type ToolFile } from './tools/folder/tool-file.ts';
+import { settingsIn, ThrownBy, type ToolFile } from './tools/folder/tool-file.ts';
 import { type CustomNames, register } from './tools/registry.ts';
 import { type ServerFileOptions, serverFile } from './tools/server-tools.ts';
 import { createDispatch, type Dispatch } from './web/dispatch.ts';
@@ -113,24 +113,30 @@ async function accessLogOf(core: Core) {
 }
 
 /** Registers the tools, prompts and resources: the server's, those of doors, and the operator's. */
-function registerAll(core: Core, ofDoors: readonly ToolFile[], options: ServiceOptions) {
+async function registerAll(core: Core, ofDoors: readonly ToolFile[], options: ServiceOptions) {
   const { config, env, guards, keys } = core;
   const { tools, prompts, resources = createWidgets(config.revocationLagMaxMs), toolFiles = [] } = options;
   const toolVariables = new Set<string>();
   const settings = settingsIn(env, toolVariables);
-  const registry = register({ guards, keys, settings, ceilings: config.keyCeilings, keyReveal: config.keyReveal }, [
+  const deps = { guards, keys, settings, ceilings: config.keyCeilings, keyReveal: config.keyReveal };
+  const files = [
     serverFile({ tools, prompts, resources, sample: config.sampleTool }),
     ...(tools === undefined ? ofDoors : []),
     ...toolFiles,
-  ]);
-  return { ...registry, toolVariables };
+  ];
+  try {
+    return { ...register(deps, files), toolVariables };
+  } catch (error) {
+    if (!(error instanceof ThrownBy)) throw error;
+    throw (await import('./tools/folder/read-folder.ts')).unusableFile(error.file, error.thrown);
+  }
 }
 
 async function serviceOn(core: Core, metrics: MetricsDoor | null, options: ServiceOptions): Promise<PreparedService> {
   const { address, users, database, domain } = core;
   const { runScript = 'bun run', usage: measureProcess, certificateEndsAtMs } = options;
   const { files, part } = await openForAdmins(core);
-  const { tools, prompts, resources, keyScopes, custom, toolVariables } = registerAll(core, files, options);
+  const { tools, prompts, resources, keyScopes, custom, toolVariables } = await registerAll(core, files, options);
   const sse = openSse();
   const signIn = await signInOf(core);
   const traces = await openTraces(core);

@@ -6,14 +6,14 @@ import type { Prompt } from '../calls/prompt.ts';
 import type { Tool } from '../calls/tool.ts';
 import { faultIn, RESOURCE } from '../calls/untyped.ts';
 import { isObject } from '../ground/text.ts';
-import { faultOf, SERVER_FILE, type ToolDeps, type ToolFile } from './folder/tool-file.ts';
+import { attempt, faultOf, SERVER_FILE, type ToolDeps, type ToolFile } from './folder/tool-file.ts';
 import { RESERVED_NAMES } from './server-tools.ts';
 
 /** The names of tools and prompts, by tool file. */
 export type CustomNames = ReadonlyMap<string, readonly string[]>;
 
 interface FromFile<T> {
-  readonly from: ToolFile;
+  readonly file: string;
   readonly item: T;
 }
 
@@ -21,12 +21,14 @@ interface FromFile<T> {
 export function register(deps: ToolDeps, files: readonly ToolFile[]) {
   const all = files.flatMap(resourcesOf);
   const resources = byName('uri of a resource', all, ({ uri }) => uri);
-  const tools = files.flatMap((from) => definedBy<Tool>('tool', from, () => from.make(deps)));
-  for (const item of tools) if (item.from.file !== SERVER_FILE) checkCustom(item, resources);
-  const prompts = files.flatMap((from) => definedBy<Prompt>('prompt', from, () => from.makePrompts?.(deps) ?? []));
+  const tools = files.flatMap(({ file, make }) => definedBy<Tool>('tool', file, () => make(deps)));
+  for (const item of tools) if (item.file !== SERVER_FILE) checkCustom(item, resources);
+  const prompts = files.flatMap(({ file, makePrompts }) =>
+    definedBy<Prompt>('prompt', file, () => makePrompts?.(deps) ?? []),
+  );
   const operations = [...tools, ...prompts];
   for (const item of operations) checkScopes(item, deps);
-  const byFile = Map.groupBy(operations, ({ from }) => from.file);
+  const byFile = Map.groupBy(operations, ({ file }) => file);
   byFile.delete(SERVER_FILE);
   const custom: CustomNames = new Map([...byFile].map(([file, all]) => [file, all.map(({ item }) => item.name)]));
   return {
@@ -39,13 +41,12 @@ export function register(deps: ToolDeps, files: readonly ToolFile[]) {
   };
 }
 
-function resourcesOf(from: ToolFile): readonly FromFile<Resource>[] {
-  const { file, resources = [] } = from;
+function resourcesOf({ file, resources = [] }: ToolFile): readonly FromFile<Resource>[] {
   if (!Array.isArray(resources)) throw faultOf(file, 'expected the export resources to be an array');
   return resources.map((item: unknown, index) => {
     const fault = isObject(item) ? faultIn(RESOURCE, item) : 'expected an object';
     if (fault !== null) throw faultOf(file, `resources[${index}]: ${fault}`);
-    return { from, item: item as Resource };
+    return { file, item: item as Resource };
   });
 }
 
@@ -56,28 +57,19 @@ const EXPECTED = {
 
 function definedBy<T extends Tool | Prompt>(
   kind: T['kind'],
-  from: ToolFile,
+  file: string,
   make: () => T | readonly T[],
 ): readonly FromFile<T>[] {
-  const all = attempt(from, () => [make()].flat() as readonly T[]);
+  const all = attempt(file, () => [make()].flat() as readonly T[]);
   const isDefined = (value: unknown) => isObject(value) && value.kind === kind;
-  if (!all.every(isDefined)) throw faultOf(from.file, `expected ${EXPECTED[kind]}, or an array of that`);
-  return all.map((item) => ({ from, item }));
-}
-
-function attempt<T>({ errorOf }: ToolFile, run: () => T): T {
-  try {
-    return run();
-  } catch (error) {
-    throw errorOf?.(error) ?? error;
-  }
+  if (!all.every(isDefined)) throw faultOf(file, `expected ${EXPECTED[kind]}, or an array of that`);
+  return all.map((item) => ({ file, item }));
 }
 
 /** Checks an operator's tool for faults that tests exclude in the server's own. */
-function checkCustom({ from, item }: FromFile<Tool>, resources: ReadonlyMap<string, Resource>): void {
-  const { file } = from;
+function checkCustom({ file, item }: FromFile<Tool>, resources: ReadonlyMap<string, Resource>): void {
   const { name, widget, headerParams, outputSchema } = item;
-  attempt(from, () => {
+  attempt(file, () => {
     headerParams(); // throws for a type that JSON Schema can't express, which later would break the list of all tools
     outputSchema?.();
   });
@@ -88,12 +80,12 @@ function checkCustom({ from, item }: FromFile<Tool>, resources: ReadonlyMap<stri
 }
 
 /** Throws an Error if a tool or prompt demands a scope that no key can have. */
-function checkScopes({ from, item }: FromFile<Tool | Prompt>, { ceilings: { scopes: existing } }: ToolDeps): void {
+function checkScopes({ file, item }: FromFile<Tool | Prompt>, { ceilings: { scopes: existing } }: ToolDeps): void {
   const missing = existing && item.requiredScopes.find((scope) => !existing.includes(scope));
   if (!missing) return;
   const got = JSON.stringify(existing.join(' '));
   throw faultOf(
-    from.file,
+    file,
     `KEY_SCOPES: expected ${JSON.stringify(missing)} in it, because ${item.name} needs it, got ${got}`,
   );
 }
@@ -101,8 +93,7 @@ function checkScopes({ from, item }: FromFile<Tool | Prompt>, { ceilings: { scop
 /** Indexes by name. Throws an Error if two have the same name. */
 function byName<T>(what: string, all: readonly FromFile<T>[], nameOf: (item: T) => string): ReadonlyMap<string, T> {
   const fileOf = new Map<string, string>();
-  for (const { from, item } of all) {
-    const { file } = from;
+  for (const { file, item } of all) {
     const name = nameOf(item);
     const other = fileOf.get(name);
     if (other !== undefined) throw faultOf(file, `expected another ${what}, ${name} is in ${other} already`);

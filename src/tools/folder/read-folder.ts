@@ -5,7 +5,7 @@ import { readdirSync, realpathSync } from 'node:fs';
 import { basename, posix, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { type Cancel, withTimeout } from '../../ground/runtime.ts';
-import { type MakePrompts, type MakeTools, reasonIn, type ToolFile } from './tool-file.ts';
+import type { MakePrompts, MakeTools, ToolFile } from './tool-file.ts';
 
 /** Imports the module at an absolute path. */
 export type ImportModule = (path: string) => Promise<object>;
@@ -64,29 +64,26 @@ async function loadModule(file: string, importing: Promise<object>): Promise<obj
 }
 
 function toolFileOf(file: string, module: object): ToolFile {
-  const {
-    default: exported,
-    prompts,
-    resources,
-  } = module as { default?: unknown; prompts?: unknown; resources?: unknown };
-  const make = exported ?? (prompts === undefined ? undefined : () => []); // a file may export only prompts
+  const { default: made, prompts, resources } = module as { default?: unknown; prompts?: unknown; resources?: unknown };
+  const make = made ?? (prompts === undefined ? undefined : () => []); // a file may export only prompts
   if (typeof make !== 'function') {
     const found =
       make === undefined ? `it has none; ${leftOut(file)} would be left out` : `it is of type ${typeof make}`;
     throw new Error(`${file}: expected a default export (deps: ToolDeps) => Tool or Tool[], but ${found}`);
   }
-  const made = { file, make: make as MakeTools, resources, errorOf: (thrown: unknown) => unusableFile(file, thrown) };
-  if (prompts === undefined) return made;
+  if (prompts === undefined) return { file, make: make as MakeTools, resources };
   if (typeof prompts !== 'function') {
     throw new Error(`${file}: expected the export prompts to be a function (deps: ToolDeps) => Prompt or Prompt[]`);
   }
-  return { ...made, makePrompts: prompts as MakePrompts };
+  return { file, make: make as MakeTools, makePrompts: prompts as MakePrompts, resources };
 }
 
 /** Creates a one-line Error for a file that threw or couldn't be loaded: file, place and reason. */
-function unusableFile(file: string, error: unknown, remedy = ''): Error {
+export function unusableFile(file: string, error: unknown, remedy = ''): Error {
   const first = error instanceof AggregateError ? error.errors[0] : error; // several syntax errors
-  return new Error(`${file}${placeOf(file, first)}: ${reasonIn(first).replaceAll(READ_AGAIN, '')}${remedy}`);
+  const { message = String(first) }: { message?: unknown } = Object(first); // anything can be thrown
+  const [reason = ''] = String(message).trim().replaceAll(READ_AGAIN, '').split('\n');
+  return new Error(`${file}${placeOf(file, first)}: ${reason}${remedy}`);
 }
 
 /** What main.ts and main.deno.ts add to the name of a reloaded file. */
@@ -134,6 +131,6 @@ function writtenAs(file: string): readonly string[] {
     const paths = [resolve(file), realpathSync(file)];
     return paths.flatMap((path) => [path, pathToFileURL(path).href]);
   } catch {
-    return []; // it was removed meanwhile
+    return []; // a program's own tools have no known file
   }
 }

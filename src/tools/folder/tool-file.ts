@@ -37,8 +37,6 @@ export interface ToolFile {
   readonly makePrompts?: MakePrompts | undefined;
   /** Unchecked: tools/registry.ts checks it. */
   readonly resources?: unknown;
-  /** Returns an Error for the operator, in one line, of what its functions throw; without it, that is one already. */
-  readonly errorOf?: (thrown: unknown) => Error;
 }
 
 /** What a program adds if it starts the server itself. */
@@ -56,13 +54,11 @@ export function toolFilesOf({ tools = [], prompts = [], resources }: Custom): re
   assertFunctions('tools', tools, '=> Tool or Tool[]');
   assertFunctions('prompts', prompts, '=> Prompt or Prompt[]');
   return [
-    ...tools.map((make, index) => ({ ...named(`tools[${index}]`), make })),
-    ...prompts.map((makePrompts, index) => ({ ...named(`prompts[${index}]`), make: () => [], makePrompts })),
-    { ...named('resources'), make: () => [], resources },
+    ...tools.map((make, index) => ({ file: `tools[${index}]`, make })),
+    ...prompts.map((makePrompts, index) => ({ file: `prompts[${index}]`, make: () => [], makePrompts })),
+    { file: 'resources', make: () => [], resources },
   ];
 }
-
-const named = (file: string) => ({ file, errorOf: (thrown: unknown) => faultOf(file, reasonIn(thrown)) });
 
 function assertFunctions(name: string, list: unknown, returns: string): void {
   if (!Array.isArray(list)) throw faultOf(name, `expected an array, got ${typeof list}`);
@@ -75,10 +71,23 @@ function assertFunctions(name: string, list: unknown, returns: string): void {
 export const faultOf = (file: string, expected: string): Error =>
   new Error(file === SERVER_FILE ? expected : `${file}: ${expected}`);
 
-/** Returns why something was thrown, in one line. Anything can be thrown. */
-export function reasonIn(thrown: unknown): string {
-  const { message = String(thrown) }: { message?: unknown } = Object(thrown);
-  return String(message).trim().split('\n', 1)[0] ?? '';
+/** What a function of a file has thrown. read-folder.ts puts it into words. */
+export class ThrownBy extends Error {
+  constructor(
+    readonly file: string,
+    readonly thrown: unknown,
+  ) {
+    super(file);
+  }
+}
+
+/** Runs a function of a file. Throws what the server's own throws, and a ThrownBy for any other's. */
+export function attempt<T>(file: string, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    throw file === SERVER_FILE ? error : new ThrownBy(file, error);
+  }
 }
 
 // Reads the settings of tools: environment variables `TOOL_…`, checked when the tool is created.
