@@ -8,10 +8,9 @@ import { type Clock, nextTurn } from '../ground/runtime.ts';
 import type { ShownQuota, Uses } from '../uses/shown-uses.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
-import { type Actor, actorFields, createPersonBudget, personOf } from './actor.ts';
-import type { Feed } from './feed.ts';
+import { type Actor, createPersonBudget, personOf } from './actor.ts';
 import { hasEnded, isIdShaped, type ListedKey, type Rotation, rotationAt } from './record.ts';
-import type { Changed, DerivedKeys, KeyStore, ListedChild, ListPlace } from './store.ts';
+import type { DerivedKeys, KeyStore, ListedChild, ListPlace } from './store.ts';
 
 /** The size of one page, some 500 ordinary keys: claude.ai truncates at about 150,000 characters. */
 export const LIST_BYTES_MAX = 100_000;
@@ -75,34 +74,6 @@ export async function ownKeys<Key extends ListedKey>(
       expired: hasEnded(key.expiresAtMs, nowMs),
     };
   });
-}
-
-/** An edit of a key that was made. */
-export interface MadeEdit {
-  /** The key as it now is. */
-  readonly key: ListedKey;
-  /** What the edit changed; null: nothing was different. */
-  readonly changed: Changed | null;
-}
-
-export interface EditShownWith extends ShownWith {
-  /** Its `refresh` lets this process see a change before the response. */
-  readonly feed: Feed;
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
-/** Lets this process see an edit, logs it, and returns the key as it is shown. */
-export async function showEdit(
-  actor: Actor,
-  { key, changed }: MadeEdit,
-  options: EditShownWith,
-): Promise<Result<OwnKey, Problem>> {
-  const { feed, clock, log } = options;
-  await feed.refresh();
-  log.info('API key updated', { ...actorFields(actor), keyId: key.id, ...(changed ?? { changed: false }) });
-  const [shown] = await ownKeys([key], options, clock.nowMs());
-  return shown === undefined ? err({ code: 'key_not_found' }) : ok(shown);
 }
 
 export interface ListOwnOptions extends ShownWith {
