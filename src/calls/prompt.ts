@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, ok, type Result } from '../ground/result.ts';
-import { isObject, jsonOf } from '../ground/text.ts';
+import { isObject, type JsonObject, jsonOf } from '../ground/text.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import { type ContentBlock, contentBlock } from './content.ts';
@@ -67,6 +67,9 @@ const promptMessages = v.object({
 
 const completions = v.array(v.string());
 
+/** Accepts no array, which valibot takes for an object. */
+const anObject = v.custom<JsonObject>(isObject, 'Expected an object');
+
 /** The most completions in a response (server/utilities/completion). */
 const COMPLETIONS_MAX = 100;
 
@@ -100,10 +103,10 @@ function completion<Added extends object>(
   timeoutMs?: number,
 ): Operation {
   const completers = new Map(Object.entries(complete));
-  const given = v.optional(v.record(v.string(), v.string()), {});
+  const given = v.optional(v.pipe(anObject, v.record(v.string(), v.string())), {});
   const input = v.object({
     argument: v.object({ name: v.picklist(listed.map(({ name }) => name)), value: v.string() }),
-    context: v.optional(v.object({ arguments: given }), {}),
+    context: v.optional(v.pipe(anObject, v.object({ arguments: given })), {}),
   });
   return operationOf(
     guard,

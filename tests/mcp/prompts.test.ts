@@ -155,6 +155,8 @@ test.each([
   ['no argument', { ref: { type: 'ref/prompt', name: 'visit' } }],
   ['a value of a wrong type', { ...complete('city', ''), argument: { name: 'city', value: 7 } }],
   ['a context of a wrong type', { ...complete('city', ''), context: 7 }],
+  ['a context that is a list', { ...complete('city', ''), context: [] }],
+  ['arguments so far that are a list', { ...complete('city', ''), context: { arguments: ['Porto'] } }],
 ])('completion/complete for %s is -32602', async (_what, params) => {
   expect((await WAYS.legacy(app, 'completion/complete', params, reader)).error.code).toBe(-32602);
 });
