@@ -18,8 +18,8 @@ import { beginWindow, currentWindow, raiseTotal, replaceTotal, unitsIn, type Win
 /** The part of a limit that, used since the last exchange, makes the next one due early. */
 const EXCHANGE_PART = 1 / 32;
 
-/** What a holder may use. Most keys share one object, the server's plan. */
-export interface Plan {
+/** What a holder may use. Most keys share one object, the server's allowance. */
+export interface Allowance {
   readonly limit: RateLimit | null;
   readonly quota: Quota | null;
   /** Windows that are counted: always the day first, then those of the limits. */
@@ -28,7 +28,7 @@ export interface Plan {
   readonly unitsMax: number;
 }
 
-export function planOf({ rateLimit: limit, quota }: Limits): Plan {
+export function allowanceOf({ rateLimit: limit, quota }: Limits): Allowance {
   const periods = new Set<Period>([DAY_S]);
   if (limit !== null) periods.add(limit.windowS);
   if (quota !== null) periods.add(periodOf(quota));
@@ -65,7 +65,7 @@ const NONE: readonly WindowUsage[] = [];
 export class Holder {
   /** When the key was last verified, as far as this process knows; 0: never. Calls refused afterwards count, too. */
   usedAtMs = 0;
-  /** One window for each period of the plan, in the same order. */
+  /** One window for each period of the allowance, in the same order. */
   #windows: readonly WindowUsage[];
   /** Days that are over, with units that the database may lack. Nearly all holders share the empty list. */
   #pastDays = NONE;
@@ -80,7 +80,7 @@ export class Holder {
   #unitsSince = 0;
   /** How many need it: cached records and exchanges; of an owner, his keys. */
   keepers = 0;
-  /** The position of the change feed when its plan was read. */
+  /** The position of the change feed when its allowance was read. */
   position: FeedPosition | null = null;
   /** The name of a key's owner; empty until its record was read, and for owners. */
   userId = '';
@@ -94,19 +94,19 @@ export class Holder {
     /** The key's id, or the owner's name. */
     readonly id: string,
     readonly createdAtMs: number,
-    public plan: Plan,
+    public allowance: Allowance,
     calendar: Calendar,
   ) {
     this.#windows = [beginWindow(DAY_S, calendar)];
-    this.setPlan(plan, calendar);
+    this.setAllowance(allowance, calendar);
   }
 
-  /** Sets the plan. Counts of a window continue unless its length is no longer counted. */
-  setPlan(plan: Plan, calendar: Calendar): void {
-    this.#windows = plan.periods.map(
+  /** Sets the allowance. Counts of a window continue unless its length is no longer counted. */
+  setAllowance(allowance: Allowance, calendar: Calendar): void {
+    this.#windows = allowance.periods.map(
       (period) => this.#windows.find(({ window }) => window.period === period) ?? this.#beginning(period, calendar),
     );
-    this.plan = plan;
+    this.allowance = allowance;
     this.#setBounds();
   }
 
@@ -119,7 +119,7 @@ export class Holder {
   }
 
   #setBounds(): void {
-    const { limit, quota, periods } = this.plan;
+    const { limit, quota, periods } = this.allowance;
     const [limitName, quotaName] = NAMES[this.kind];
     const bounds: Bound[] = [];
     const usageIn = (period: Period) => this.#windows[periods.indexOf(period)] as WindowUsage; // each period has one
@@ -162,12 +162,12 @@ export class Holder {
 
   /** Makes its next use begin an early exchange, if it has a limit or quota that needs it. */
   #makeEarly(): void {
-    if (this.plan.unitsMax < Infinity) this.#unitsSince = this.plan.unitsMax;
+    if (this.allowance.unitsMax < Infinity) this.#unitsSince = this.allowance.unitsMax;
   }
 
   /** Returns whether it has used enough of its limit for an early exchange. */
   get isEarly(): boolean {
-    return this.#unitsSince >= this.plan.unitsMax;
+    return this.#unitsSince >= this.allowance.unitsMax;
   }
 
   /** Returns whether a window is over, or the wall clock was set back. */
@@ -185,7 +185,7 @@ export class Holder {
   }
 
   get day(): WindowUsage {
-    return this.#windows[0] as WindowUsage; // every plan has a day
+    return this.#windows[0] as WindowUsage; // every allowance has a day
   }
 
   /** Returns the days whose units the database may lack. */
@@ -195,7 +195,7 @@ export class Holder {
 
   /** Returns the highest of the shares (percent, descending) that its quota newly reached in this period; null: none. */
   quotaShareReached(shares: readonly number[]): number | null {
-    const { quota } = this.plan;
+    const { quota } = this.allowance;
     const usage = this.bounds.at(-1)?.usage; // the quota is last
     if (quota === null || usage === undefined) return null;
     const share = shares.find((percent) => unitsIn(usage) * 100 >= quota.requests * percent);

@@ -5,7 +5,7 @@ import type { FeedPosition } from '../ground/change-feed.ts';
 import { type Calendar, createCalendar } from '../ground/limits/rates.ts';
 import type { Limits } from '../ground/rate-limit.ts';
 import type { Clock } from '../ground/runtime.ts';
-import { Holder, type Plan, planOf } from './holder.ts';
+import { type Allowance, allowanceOf, Holder } from './holder.ts';
 import type { CountsAsOf, DefaultCounts, KeyCounts } from './store.ts';
 
 export interface CountedKey extends Limits {
@@ -38,25 +38,25 @@ export interface HoldersOptions {
   readonly clock: Clock;
 }
 
-const countedBy = ({ limit, quota }: Plan): DefaultCounts => ({
+const countedBy = ({ limit, quota }: Allowance): DefaultCounts => ({
   windowS: limit?.windowS ?? 0,
   hasMonth: quota?.period === 'month',
 });
 
-const isUnlimited = ({ limit, quota }: Plan): boolean => limit === null && quota === null;
+const isUnlimited = ({ limit, quota }: Allowance): boolean => limit === null && quota === null;
 
-/** Returns the plan of a holder with its own limits (null: none), where the server's has others. */
-function planFor(own: Limits | null, server: Plan): Plan {
+/** Returns the allowance of a holder with its own limits (null: none), where the server's has others. */
+function allowanceFor(own: Limits | null, server: Allowance): Allowance {
   const { rateLimit = null, quota = null } = own ?? {};
   if (rateLimit === null && quota === null) return server;
-  return planOf({ rateLimit: rateLimit ?? server.limit, quota: quota ?? server.quota });
+  return allowanceOf({ rateLimit: rateLimit ?? server.limit, quota: quota ?? server.quota });
 }
 
 export class Holders {
   readonly #clock: Clock;
   readonly #calendar: Calendar;
-  readonly #serverPlan: Plan;
-  readonly #ownersPlan: Plan;
+  readonly #serverAllowance: Allowance;
+  readonly #ownersAllowance: Allowance;
   /** Those that something keeps, by id: of each key and owner there is one. */
   readonly #kept = { key: new Map<string, Holder>(), owner: new Map<string, Holder>() };
   /** Whether counts were forgotten for lack of memory: then only the primary knows those of unknown keys. */
@@ -65,8 +65,8 @@ export class Holders {
   constructor({ keyDefaults, ownerDefaults, clock }: HoldersOptions) {
     this.#clock = clock;
     this.#calendar = createCalendar(clock);
-    this.#serverPlan = planOf(keyDefaults);
-    this.#ownersPlan = planOf(ownerDefaults);
+    this.#serverAllowance = allowanceOf(keyDefaults);
+    this.#ownersAllowance = allowanceOf(ownerDefaults);
   }
 
   /** Keeps a holder, and its owner's, until as many calls of `drop`. Returns the one to use from now on. */
@@ -109,38 +109,45 @@ export class Holders {
 
   /** Returns which counts to read with each key. `exchanged`: see CountsAsOf. */
   countsAsOf(exchanged: number): CountsAsOf {
-    const owner = isUnlimited(this.#ownersPlan) ? null : countedBy(this.#ownersPlan);
-    return { nowMs: this.#clock.nowMs(), key: countedBy(this.#serverPlan), owner, exchanged };
+    const owner = isUnlimited(this.#ownersAllowance) ? null : countedBy(this.#ownersAllowance);
+    return { nowMs: this.#clock.nowMs(), key: countedBy(this.#serverAllowance), owner, exchanged };
   }
 
   /** Returns the holder of a key as it was read: the one that is kept, with what the read brought, or a new one. */
   read(record: CountedKey, { position, counts, ownerCounts, asOf }: ReadCounts): Holder {
     const { id, createdAtMs, userId } = record;
-    const keyPlan = planFor(record, this.#serverPlan);
-    const key = this.find(id) ?? new Holder('key', id, createdAtMs, keyPlan, this.#calendar);
+    const keyAllowance = allowanceFor(record, this.#serverAllowance);
+    const key = this.find(id) ?? new Holder('key', id, createdAtMs, keyAllowance, this.#calendar);
     const isNews = isNewer(position, key.position);
     if (isNews) key.userId = userId;
-    this.#merge(key, keyPlan, position, counts, asOf);
-    const plan = planFor(record.owner, this.#ownersPlan); // without limits nothing is counted for all keys together
-    if (isUnlimited(plan)) {
+    this.#merge(key, keyAllowance, position, counts, asOf);
+    const allowance = allowanceFor(record.owner, this.#ownersAllowance);
+    if (isUnlimited(allowance)) {
+      // nothing is counted for all keys together
       if (isNews) this.#setOwner(key, null);
       return key;
     }
-    const owner = this.#kept.owner.get(userId) ?? new Holder('owner', userId, 0, plan, this.#calendar);
-    this.#merge(owner, plan, position, ownerCounts, asOf);
+    const owner = this.#kept.owner.get(userId) ?? new Holder('owner', userId, 0, allowance, this.#calendar);
+    this.#merge(owner, allowance, position, ownerCounts, asOf);
     if (isNews) this.#setOwner(key, owner);
     return key;
   }
 
-  /** Merges what was read; a plan only if nothing newer is known. */
-  #merge(holder: Holder, plan: Plan, position: FeedPosition, counts: KeyCounts | null, asOf: CountsAsOf): void {
+  /** Merges what was read; an allowance only if nothing newer is known. */
+  #merge(
+    holder: Holder,
+    allowance: Allowance,
+    position: FeedPosition,
+    counts: KeyCounts | null,
+    asOf: CountsAsOf,
+  ): void {
     holder.openWindows(this.#calendar);
     if (isNewer(position, holder.position)) {
       holder.position = position;
-      holder.setPlan(plan, this.#calendar);
+      holder.setAllowance(allowance, this.#calendar);
     }
     if (counts === null) holder.askForTotals();
-    else holder.mergeCounts(counts, plan.limit?.windowS, asOf);
+    else holder.mergeCounts(counts, allowance.limit?.windowS, asOf);
   }
 
   #setOwner(key: Holder, owner: Holder | null): void {

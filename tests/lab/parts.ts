@@ -30,7 +30,7 @@ export const DOORS: readonly Door[] = [
     files:
       /^keys\/owners\.ts|^store\/(owners|owner-settings)\.ts|^ground\/metadata\.ts|^tools\/(owner-fields|admin-list-owners|admin-update-owner)\.ts|^commands\/keys\/(owner|owners|shown-owner)\.ts|^commands\/metadata\.ts/,
     words:
-      /owners?[-_ ]?(settings|limits?|quota|rate|holders?|uses|plans?|keys|fields|line)\b|of an? owner|all owners|OWNER_|keysMax|\bplans?\b/i,
+      /owners?[-_ ]?(settings|limits?|quota|rate|holders?|uses|plans?|keys|fields|line)\b|of an? owner|all owners|OWNER_|keysMax|\b(plans?|allowances?)\b/i,
   },
   {
     name: 'admin',
