@@ -53,17 +53,32 @@ export async function restoreFile(db: Database, backup: Backup, options: Restore
   const after = await knownUpTo(db, backup);
   const { first } = firstOf(await db.read({ sql: FIRST_MISSING, args: [after] }));
   const shift = first === null ? 0 : shiftOf(await newestIn(db), Number(first));
+  const replaced: string[] = [];
+  for (const { name } of RESTORED) replaced.push(`DELETE FROM ${name}`, await insertAll(db, 'INSERT', name));
   // A restore announces itself, and has its own event.
   await db.writeAll(
     await withoutTriggers(db, [
-      ...RESTORED.flatMap(({ name }) => [`DELETE FROM ${name}`, `INSERT INTO ${name} SELECT * FROM backup.${name}`]),
-      `INSERT OR IGNORE INTO ${BLOCKS} SELECT * FROM backup.${BLOCKS}`,
+      ...replaced,
+      await insertAll(db, 'INSERT OR IGNORE', BLOCKS),
       { sql: await missingEvents(db), args: [after, shift] },
       ...(await lastStatements(backup, (await newestIn(backup)) + shift, options)),
     ]),
   );
   await db.read({ sql: 'DETACH backup' });
   await db.read({ sql: 'PRAGMA incremental_vacuum' }).catch(outageIn); // without room for that, too, it is restored
+}
+
+/** Selects the columns that a table has in both: some may have been added by hand. */
+const COMMON_COLUMNS = `SELECT name FROM pragma_table_info(?1, 'main')
+WHERE name IN (SELECT name FROM pragma_table_info(?1, 'backup'))`;
+
+const columnsIn = async (db: Database, table: string): Promise<readonly string[]> =>
+  (await db.read({ sql: COMMON_COLUMNS, args: [table] })).map(({ name }) => String(name));
+
+/** Returns the statement that inserts all rows of the backup. */
+async function insertAll(db: Database, insert: string, table: string): Promise<string> {
+  const columns = await columnsIn(db, table);
+  return `${insert} INTO ${table} (${columns}) SELECT ${columns} FROM backup.${table}`;
 }
 
 // The trail: an event that both have stays, the others of the backup come behind all that are there.
@@ -76,8 +91,9 @@ WHERE b.seq > ?1 AND ${isOther((name) => `b.${name}`)}`;
 const FIRST_MISSING = `SELECT min(b.seq) AS first ${MISSING_IN_FILE}`;
 
 async function missingEvents(db: Database): Promise<string> {
-  const columns = await db.read({ sql: 'SELECT name FROM pragma_table_info(?)', args: [EVENTS] });
-  return `INSERT INTO ${EVENTS} SELECT ${columns.map(({ name }) => (name === 'seq' ? 'b.seq + ?2' : `b.${name}`))}
+  const columns = await columnsIn(db, EVENTS);
+  const values = columns.map((name) => (name === 'seq' ? 'b.seq + ?2' : `b.${name}`));
+  return `INSERT INTO ${EVENTS} (${columns}) SELECT ${values}
 ${MISSING_IN_FILE} ORDER BY b.seq`;
 }
 
@@ -134,10 +150,12 @@ export async function restoreRemote(db: Database, backup: Backup, options: Resto
     options.progress?.(done, total);
   };
   const { putAll, putBehind, isOurs } = await beginRestore(db);
-  for await (const rows of pagesOf(backup.read, BLOCKS, PAGE_ROWS)) await putAll(putRows('IGNORE', BLOCKS, rows));
+  const columnsFrom = db.read; // the backup may have others, added by hand
+  for await (const rows of pagesOf(backup.read, BLOCKS, PAGE_ROWS, { columnsFrom }))
+    await putAll(putRows('IGNORE', BLOCKS, rows));
   for (const { name: table, growsBy } of RESTORED) {
     let last = 0;
-    for await (const rows of partsOf(pagesOf(backup.read, table, PAGE_ROWS))) {
+    for await (const rows of partsOf(pagesOf(backup.read, table, PAGE_ROWS, { columnsFrom }))) {
       if (growsBy === null) await putAll(putRows('REPLACE', table, rows));
       else if (await putBehind(table, growsBy, rows, last)) last = Number(rows.at(-1)?.[growsBy]);
       else throw new DatabaseInUse();
@@ -203,7 +221,7 @@ async function putEvents(
   const after = { seq: await knownUpTo(db, backup) };
   let shift = 0;
   let last = await newestIn(db);
-  for await (const rows of partsOf(pagesOf(backup.read, EVENTS, PAGE_ROWS, { after }))) {
+  for await (const rows of partsOf(pagesOf(backup.read, EVENTS, PAGE_ROWS, { after, columnsFrom: db.read }))) {
     const asked = rows.map((row) => Object.fromEntries(['seq', ...IDENTITY].map((name) => [name, row[name]])));
     const found = await db.read({ sql: MISSING, args: [JSON.stringify(asked)] });
     const missing = found.map(({ at }) => rows[Number(at)] ?? {});

@@ -111,6 +111,24 @@ test('a trigger of another program is in the backup, whatever its name', async (
   expect((await copy.execute(triggers)).rows).toEqual(rows);
 });
 
+test('a column that was added by hand stays where it is, and keeps nothing from being restored', async () => {
+  await using app = await serve();
+  const { key } = await app.createKey('alice');
+  const before = await backup(app);
+  for (const table of ['api_keys', 'key_events', 'blocked_owners'])
+    await executeAt(`file:${fileOf(app)}`, `ALTER TABLE ${table} ADD COLUMN note TEXT DEFAULT 'n'`);
+  await app.keys('block', 'bob');
+  const file = await backup(app);
+  await using restored = await restoredFrom(file);
+  expect(await use(restored, key)).toBe(200);
+  await using sqld = await startSqld();
+  expect(await keysCommand(sqld.env, ['restore', file])).toMatchObject({ code: 0 });
+  expect((await keysCommand(sqld.env, ['events', '--json'])).stdout).toContain('"blocked"');
+  await app.close();
+  for (const one of [file, before]) expect(await keys(app, 'restore', one, '--yes')).toMatchObject({ code: 0 });
+  expect(await executeAt(`file:${fileOf(app)}`, 'SELECT note FROM api_keys')).toEqual([{ note: 'n' }]);
+});
+
 test('where a link leads to nothing, the database is made there, and the link stays', async () => {
   await using app = await serve();
   const { key } = await app.createKey('alice');
