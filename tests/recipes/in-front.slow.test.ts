@@ -9,7 +9,7 @@ import { readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { type FrontProxy, isMissing, type Program, startFrontProxy } from '../support/front-proxy.ts';
 import { eventReader } from '../support/mcp.ts';
-import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { type ServerProcess, startServer, untilOpen } from '../support/server-process.ts';
 import { startStore } from '../support/store-mode.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -28,9 +28,10 @@ describe.each(RECIPES)('%s', (program, recipe) => {
     let servers: ServerProcess[];
     let proxy: FrontProxy;
     let alice: Record<string, string>;
+    let env: Record<string, string>;
     beforeAll(async () => {
       const store = await startStore('embedded');
-      const env = {
+      env = {
         ...store.env(),
         NODE_ENV: 'production',
         JWT_SECRET: TEST_SECRET,
@@ -135,10 +136,27 @@ describe.each(RECIPES)('%s', (program, recipe) => {
       ended.abort();
     });
 
+    async function isReadFor(calls: number): Promise<void> {
+      for (let call = 0; call < calls; call += 1) expect((await proxy.fetch('/openapi.json')).status).toBe(200);
+    }
+
+    // The others learn by their checks, every 2 s, that the first is there again.
+    if (program === 'nginx') {
+      test('of two that are restarted one soon after the other, one is always asked', async () => {
+        for (const [at, server] of servers.entries()) {
+          await server.stop();
+          await isReadFor(4);
+          servers[at] = await startServer({ env: { ...env, PORT: new URL(server.url).port } });
+          await untilOpen(servers[at]);
+        }
+        await isReadFor(4);
+      });
+    }
+
     // Reads alone: a call that may have been made must not be made again, so it is the client's to repeat.
     test('one server is killed: what only reads is served by the other', async () => {
       await servers[1]?.kill();
-      for (let calls = 0; calls < 8; calls += 1) expect((await proxy.fetch('/openapi.json')).status).toBe(200);
+      await isReadFor(8);
     });
   });
 });
