@@ -131,9 +131,12 @@ function ownFields(define: keyof typeof DEFINITIONS, definition: JsonObject): Js
   return Object.fromEntries(Object.entries(definition).filter(([name]) => isOwn(name)));
 }
 
+/** Returns whether a value is a URI. Clients that parse the URIs of resources refuse the whole list for another text. */
+const isUri = (value: unknown): boolean => isText(value) && !/\s/.test(value) && URL.canParse(value);
+
 /** One of the `resources` that an operator's file exports. */
 export const RESOURCE = v.strictObject({
-  uri: TEXT,
+  uri: field('a URI like ui://widget/orders.html', isUri),
   name: TEXT,
   title: TEXT,
   description: TEXT,

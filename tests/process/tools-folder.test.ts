@@ -407,6 +407,16 @@ test.each<[string, string, string | RegExp]>([
     'resources[0]: mime: unknown field; the fields are uri, name, title, description, mimeType, meta, read',
   ],
   [
+    'a page whose URI has no scheme',
+    exporting("resources = [{ uri: 'own.html', name: '', title: '', description: '', mimeType: '', read() {} }]"),
+    'resources[0]: uri: expected a URI like ui://widget/orders.html, got "own.html"',
+  ],
+  [
+    'a page whose URI has a space',
+    exporting("resources = [{ uri: 'ui://x/a b', name: '', title: '', description: '', mimeType: '', read() {} }]"),
+    'resources[0]: uri: expected a URI like ui://widget/orders.html, got "ui://x/a b"',
+  ],
+  [
     'a page whose meta is none',
     exporting(
       "resources = [{ uri: 'ui://x', name: '', title: '', description: '', mimeType: '', read() {}, meta: 1 }]",
