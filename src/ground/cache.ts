@@ -1,5 +1,7 @@
 // Computes things once: an approximate LRU cache, memoization on top of it, and single-flight.
 
+import { isPromise } from './result.ts';
+
 /** The capacity. An entry used again before a full capacity of others was set is certain to stay. */
 interface Bounds<Value> {
   readonly entries?: number;
@@ -106,10 +108,18 @@ export function memoize<Decision>(decide: (text: string) => Decision): (text: st
   };
 }
 
-/** Creates a function that computes a value on first use, and keeps it. */
+/** Creates a function that computes a value on first use, and keeps it, unless it is a promise that rejects. */
 export function once<T>(make: () => T): () => T {
   let made: T | undefined;
-  return () => (made ??= make());
+  const forget = () => {
+    made = undefined;
+  };
+  return () => {
+    if (made !== undefined) return made;
+    made = make();
+    if (isPromise(made)) made.then(undefined, forget);
+    return made;
+  };
 }
 
 export function singleFlight<T>(start: () => Promise<T>) {

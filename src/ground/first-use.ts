@@ -2,6 +2,7 @@
 // updated under it, and a part of another version doesn't fit what is loaded already: it needs a restart.
 
 import { readdirSync, statSync } from 'node:fs';
+import { once } from './cache.ts';
 import type { Awaitable } from './result.ts';
 
 /**
@@ -14,24 +15,15 @@ export function atFirstUse(name: string, file: string): <T>(load: () => Promise<
   const before = filesIn(folder);
 
   return <T>(load: () => Promise<T>) => {
-    let part: Awaitable<T> | undefined;
-
-    async function loadOnce(): Promise<T> {
+    let part: T | undefined;
+    const loading = once(async () => {
       if (filesIn(folder) !== before) {
         throw new Error(`${name}: its files have changed since the start; restart the server`);
       }
-      const loaded = await load();
-      part = loaded;
-      return loaded;
-    }
-
-    return () => {
-      part ??= loadOnce().catch((error) => {
-        part = undefined;
-        throw error;
-      });
+      part = await load();
       return part;
-    };
+    });
+    return () => part ?? loading();
   };
 }
 

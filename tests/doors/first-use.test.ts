@@ -108,6 +108,26 @@ describe.each(RUNTIMES.flatMap((runtime) => Object.keys(DOORS).map((door) => [ru
   },
 );
 
+test.each([
+  ['a user token', 'src/users/check-token.ts', '/tools/list_api_keys'],
+  ['the preview of widgets', 'src/pages/widgets/preview.ts', '/widgets/preview'],
+])(
+  'on bun, what could not be loaded for %s is loaded with the next one',
+  async (_what, name, path) => {
+    const root = copyFor('bun');
+    const file = join(root, name);
+    const away = join(root, 'away.ts');
+    await using server = await start(root, 'bun');
+    const init = path.startsWith('/tools/') ? { method: 'POST', headers: await userHeaders('alice') } : {};
+    const ask = async () => (await fetch(server.url + path, init)).status;
+    renameSync(file, away);
+    expect(await ask()).toBe(500);
+    renameSync(away, file);
+    expect(await ask()).toBe(200);
+  },
+  60_000,
+);
+
 test.each(RUNTIMES)(
   'on %s, what reads the state of a call says to restart where the files of its room have changed',
   async (runtime) => {
