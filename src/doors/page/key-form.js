@@ -147,7 +147,11 @@ export const typedIn = (form) =>
 const isChanged = ({ name, options, checked, defaultChecked, value, defaultValue }) =>
   name !== '' &&
   (options
-    ? [...options].some(({ selected, defaultSelected }) => selected !== defaultSelected)
+    ? options.selectedIndex !==
+      Math.max(
+        0,
+        [...options].findIndex(({ defaultSelected }) => defaultSelected),
+      )
     : checked !== defaultChecked || value !== defaultValue);
 
 /** Changes the fields of a form as the person had changed them. What else the form has meanwhile stays. */

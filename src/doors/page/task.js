@@ -58,16 +58,16 @@ export function taskView(task) {
   return task.asked === undefined ? codeView(task) : programView(task);
 }
 
-/** Takes up what a link asks for. What the person has begun, and typed, is kept until that is left. */
+/** Takes up what a link asks for. What the person has typed is kept until that is left. */
 export function takeUp(asked) {
   const begun = isOwn(page.task) ? typedHere() : page.task.begun;
   set({ task: { ...asked, begun } }, asked.ask === '' ? 'code' : 'task');
 }
 
-/** Ends the task, and shows `notice` beside what the person had begun before. */
+/** Ends the task, and shows `notice` beside what the person had typed before. */
 function leave(notice = '') {
-  const { task = null, rows } = page.task.begun ?? {};
-  set({ task, notice }, 'ask', 'new', 'refresh');
+  const { task, rows } = page.task.begun ?? {};
+  set({ task: task?.typed?.length > 0 ? task : null, notice }, 'ask', 'new', 'refresh');
   typeHere(rows);
 }
 
@@ -151,11 +151,11 @@ function connectView(task) {
   });
 }
 
-function codeView({ ask, failure }) {
+function codeView({ ask, failure, begun }) {
   const isTyped = ask === '';
   const look = ({ target }) => {
     const userCode = isTyped ? new FormData(target).get('code') : ask;
-    return send('/device/request', { userCode }, (asked) => set({ task: { ask: userCode, asked } }, 'task'));
+    return send('/device/request', { userCode }, (asked) => set({ task: { ask: userCode, asked, begun } }, 'task'));
   };
   const goOn = isTyped ? 'Go on' : 'Yes, it shows this code';
   const typed = html`<div class="field">
@@ -181,7 +181,7 @@ function programView(task) {
   const decide = (decision, notice) => send('/device/decision', { userCode, ...decision }, () => leave(notice));
   const make = async (wanted) => {
     await decide({ approve: true, ...wanted }, 'The program gets its key when it asks next, within seconds.');
-    if (page.task === null) void lookForKey();
+    if (isOwn(page.task)) void lookForKey();
   };
   const refuse = () => decide({ approve: false }, 'Refused: the program gets no key.');
   return keyForm({

@@ -2,8 +2,9 @@
 
 import { expect, test } from 'bun:test';
 import type { Page } from 'playwright-core';
-import { describeInBrowser, press } from '../../support/browser.ts';
+import { describeInBrowser, press, stopClock } from '../../support/browser.ts';
 import { register } from '../../support/hand-over.ts';
+import { askForKey, pollForKey } from '../../support/key-request.ts';
 import { type Answers, lenientIssuer } from '../../support/lenient-issuer.ts';
 import { ADMINS, type Env, type TestApp } from '../../support/test-app.ts';
 import { appForBrowser, follow, link, pasteToken, said, withKeysPage } from './keys-page.ts';
@@ -176,6 +177,26 @@ describeInBrowser('what is typed before a link asks for a decision', (browser) =
       await page.getByRole('button', { name: 'More about renamed' }).waitFor();
       await press(page, 'Create key');
       await page.getByRole('group', { name: 'New key of half typed' }).waitFor();
+    });
+  });
+
+  test('is there once a program’s request is decided, and the list shows the key that the program gets', async () => {
+    await using app = await appForBrowser({ env: ENV });
+    const { body: asked } = await askForKey(app, { client_name: 'backup', scope: 'read' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await nameField(page).fill('half typed');
+      await follow(page, { at: `#ask=${asked.user_code}` });
+      await press(page, 'Yes, it shows this code');
+      await box(page, 'read').check();
+      await stopClock(page);
+      await press(page, 'Make the key');
+      await said(page, 'The program gets its key when it asks next, within seconds.');
+      expect(await nameField(page).inputValue()).toBe('half typed');
+      app.clock.advance(10_000);
+      expect((await pollForKey(app, asked.device_code)).status).toBe(200);
+      const made = page.getByRole('button', { name: 'Rotate backup' });
+      while (!(await made.isVisible())) await page.clock.runFor(1000);
+      expect(await nameField(page).inputValue()).toBe('half typed');
     });
   });
 
