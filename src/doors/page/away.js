@@ -84,24 +84,29 @@ export const issuerButton = () =>
 /** Whether people sign in at an issuer that can't be reached now. */
 const isIssuerAway = issuer !== null && issuer.endpoints === null;
 
+/** What was stored before the person left, until somebody signs in; null: nothing was. */
+let taken = null;
+
 /**
  * Returns what was stored before the person left; null if nothing was. Removes it, unless the issuer is out of reach: then
  * the person reloads the page, which needs it again.
  */
 export function takeKept() {
   try {
-    const kept = sessionStorage.getItem(AWAY);
+    const stored = sessionStorage.getItem(AWAY);
     if (!isIssuerAway) dropKept();
-    return JSON.parse(kept);
+    taken = JSON.parse(stored);
   } catch {
-    return null; // a browser may block storage
+    // a browser may block storage
   }
+  return taken;
 }
 
-/** Stores again what was taken, for who has come back by the browser's button and goes on forwards, to what was left. */
-export function keepAgain(kept) {
+/** Stores it again with the task, for who has come back by the browser's button and goes on forwards, to what was left. */
+export function keepAgain(task) {
+  if (taken === null) return;
   try {
-    sessionStorage[AWAY] ??= JSON.stringify(kept);
+    sessionStorage[AWAY] ??= JSON.stringify({ ...taken, task });
   } catch {
     // then it has stored nothing
   }
@@ -109,6 +114,7 @@ export function keepAgain(kept) {
 
 /** Removes what was stored: the person has signed in. */
 export function dropKept() {
+  taken = null;
   try {
     sessionStorage.removeItem(AWAY);
   } catch {

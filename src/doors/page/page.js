@@ -136,7 +136,7 @@ function start() {
     if (followed.token !== null) void signIn(followed.token, true);
   };
   window.onpagehide = () => {
-    if (kept && page.session === null) keepAgain({ ...kept, task: page.task });
+    keepAgain(page.task);
     forget(); // a browser may cache the page for going back
   };
   window.onpageshow = ({ persisted }) => persisted && location.reload();

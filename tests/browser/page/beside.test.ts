@@ -63,6 +63,22 @@ describeInBrowser('a sign-in at an app', (browser) => {
       await context.clearCookies();
     });
   });
+
+  test('is over with it: a page that the browser has cached, and reloads, stores nothing of it again', async () => {
+    await using there = await beside('bun', { OAUTH_DEVICE: '1' });
+    const { app, customers } = there;
+    await withKeysPage(browser(), app, { at: '#ask=BCDF-GHJK', issuer: customers.url }, async ({ page, context }) => {
+      await signInButton(page).click();
+      await page.getByRole('link', { name: 'alice' }).click();
+      await page.getByText('Signed in as alice').waitFor();
+      const stored = await page.evaluate(() => {
+        for (const persisted of [true, false]) dispatchEvent(new PageTransitionEvent('pagehide', { persisted }));
+        return sessionStorage.length;
+      });
+      expect(stored).toBe(0);
+      await context.clearCookies();
+    });
+  });
 });
 
 interface Situation {
