@@ -63,15 +63,16 @@ const SET_BY_GUARDS: Readonly<Record<keyof Call, boolean>> = {
 
 /**
  * Adds a guard's result to the call's context. A sequence returns the context itself, which has everything already. Throws
- * an Error for what would replace a part of the call: tool files may add anything.
+ * an Error for what would replace a part of the call: tool files may add anything, or return no value at all.
  */
 export function addTo<Context extends object, Add extends object>(context: Context, added: Add): Context & Add {
   if ((added as object) === context || added === PASS.value) return context as Context & Add;
-  const replaces = ([name, value]: [string, unknown]) =>
-    SET_BY_GUARDS[name as keyof Call] === false && value !== context[name as keyof Context];
-  const [taken] = Object.entries(added).find(replaces) ?? [];
-  if (taken !== undefined)
-    throw new Error(`guard: expected it to add another name than ${taken}, which every call has`);
+  for (const name in added) {
+    const isTaken = SET_BY_GUARDS[name as keyof Call] === false;
+    if (isTaken && added[name] !== Reflect.get(context, name)) {
+      throw new Error(`guard: expected it to add another name than ${name}, which every call has`);
+    }
+  }
   return Object.assign(context, added);
 }
 

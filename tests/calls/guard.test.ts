@@ -177,6 +177,23 @@ test.each(EVERY_CALL_HAS)(
   },
 );
 
+test('a guard that returns no value lets a call through, alone and in a sequence', async () => {
+  // In JavaScript nothing demands one.
+  const plain = (() => ({ ok: true })) as unknown as Guard<Call>;
+  await using own = await createTestApp({
+    tools: ({ guards }) => {
+      const schemas = { input: v.strictObject({}), output: v.strictObject({}), run: () => ok({}) };
+      return [
+        defineTool(plain, { ...facts('alone'), ...schemas }),
+        defineTool(sequence(guards.apiKey, plain), { ...facts('in_sequence'), ...schemas }),
+      ];
+    },
+  });
+  const key = await insertKey(own, 'alice', []);
+  const statusOf = async (tool: string) => (await own.call(tool, {}, { 'x-api-key': key })).status;
+  expect(await Promise.all(['alone', 'in_sequence'].map(statusOf))).toEqual([200, 200]);
+});
+
 test('a guard may return a copy of what another has made of the call', async () => {
   await using own = await createTestApp({
     tools: ({ guards }) => {
