@@ -5,7 +5,7 @@ import { outageIn } from '../../ground/result.ts';
 import { type Database, firstOf, type Row, type Statement } from '../../store/database.ts';
 import { LEFT_OUT_TABLES, TABLES } from '../../store/tables.ts';
 import type { Backup } from './backup-file.ts';
-import { pagesOf, putRows, withoutTriggers } from './copying.ts';
+import { pagesOf, putRows, type Read, withoutTriggers } from './copying.ts';
 
 const RESTORED = TABLES.filter(({ backup }) => backup === 'restored');
 const EVENTS = 'key_events';
@@ -141,6 +141,14 @@ export const hasKeys = async ({ read }: Database): Promise<boolean> => (await re
 /** A server has put rows of its own into the remote database meanwhile, or another restore has taken it over. */
 export class DatabaseInUse extends Error {}
 
+/** Creates the function that reads which columns both have of a table: some may have been added by hand. */
+const readsCommon =
+  (db: Database, backup: Backup): Read =>
+  async (statement) => {
+    const here = new Set((await db.read(statement)).map(({ name }) => name));
+    return (await backup.read(statement)).filter(({ name }) => here.has(name));
+  };
+
 /** Restores into a remote database without keys. Throws DatabaseInUse. */
 export async function restoreRemote(db: Database, backup: Backup, options: RestoreOptions): Promise<void> {
   const total = backup.keys + (await newestIn(backup));
@@ -150,7 +158,7 @@ export async function restoreRemote(db: Database, backup: Backup, options: Resto
     options.progress?.(done, total);
   };
   const { putAll, putBehind, isOurs } = await beginRestore(db);
-  const columnsFrom = db.read; // the backup may have others, added by hand
+  const columnsFrom = readsCommon(db, backup);
   for await (const rows of pagesOf(backup.read, BLOCKS, PAGE_ROWS, { columnsFrom }))
     await putAll(putRows('IGNORE', BLOCKS, rows));
   for (const { name: table, growsBy } of RESTORED) {
@@ -221,7 +229,7 @@ async function putEvents(
   const after = { seq: await knownUpTo(db, backup) };
   let shift = 0;
   let last = await newestIn(db);
-  for await (const rows of partsOf(pagesOf(backup.read, EVENTS, PAGE_ROWS, { after, columnsFrom: db.read }))) {
+  for await (const rows of partsOf(pagesOf(backup.read, EVENTS, PAGE_ROWS, { after, columnsFrom: readsCommon(db, backup) }))) {
     const asked = rows.map((row) => Object.fromEntries(['seq', ...IDENTITY].map((name) => [name, row[name]])));
     const found = await db.read({ sql: MISSING, args: [JSON.stringify(asked)] });
     const missing = found.map(({ at }) => rows[Number(at)] ?? {});

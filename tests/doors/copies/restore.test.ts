@@ -124,6 +124,12 @@ test('a column that was added by hand stays where it is, and keeps nothing from 
   await using sqld = await startSqld();
   expect(await keysCommand(sqld.env, ['restore', file])).toMatchObject({ code: 0 });
   expect((await keysCommand(sqld.env, ['events', '--json'])).stdout).toContain('"blocked"');
+  await using other = await startSqld();
+  await keysCommand(other.env, ['list']);
+  await executeAt(other.url, `ALTER TABLE api_keys ADD COLUMN note TEXT DEFAULT 'n'`);
+  await executeAt(other.url, `ALTER TABLE key_events ADD COLUMN note TEXT DEFAULT 'n'`);
+  expect(await keysCommand(other.env, ['restore', before])).toMatchObject({ code: 0 });
+  expect(await executeAt(other.url, 'SELECT note FROM api_keys')).toEqual([{ note: 'n' }]);
   await app.close();
   for (const one of [file, before]) expect(await keys(app, 'restore', one, '--yes')).toMatchObject({ code: 0 });
   expect(await executeAt(`file:${fileOf(app)}`, 'SELECT note FROM api_keys')).toEqual([{ note: 'n' }]);
