@@ -7,6 +7,9 @@ import type { TableFacts } from '../../store/tables.ts';
 
 export type Read = (statement: Statement) => Promise<readonly Row[]>;
 
+/** Quotes the name of a column, which may have been added by hand. */
+export const quoted = (name: unknown): string => `"${String(name).replaceAll('"', '""')}"`;
+
 const COLUMNS = 'SELECT name, type, pk FROM pragma_table_info(?) ORDER BY pk';
 
 /**
@@ -22,7 +25,7 @@ export async function* pagesOf(
   const columns = await columnsFrom({ sql: COLUMNS, args: [table] });
   const key = columns.filter(({ pk }) => Number(pk) > 0).map(({ name }) => String(name));
   const selected = columns.map(({ name, type }) =>
-    type === 'INTEGER' ? `${held(`t.${name}`)} AS ${name}` : `t.${name}`,
+    type === 'INTEGER' ? `${held(`t.${quoted(name)}`)} AS ${quoted(name)}` : `t.${quoted(name)}`,
   );
   const places = key.map((name) => `t.${name}`);
   const isAfter = `WHERE (${places}) > (${key.map(() => '?')})`;
@@ -47,7 +50,8 @@ export async function* newerPagesOf(from: Read, copy: Read, table: string, key: 
 export function putRows(or: 'REPLACE' | 'IGNORE', table: string, rows: readonly Row[]): Statement[] {
   if (rows.length === 0) return [];
   const columns = Object.keys(rows[0] ?? {});
-  const sql = `INSERT OR ${or} INTO ${table} (${columns}) SELECT ${columns.map((_, at) => `value ->> ${at}`)} FROM json_each(?)`;
+  const values = columns.map((_, at) => `value ->> ${at}`);
+  const sql = `INSERT OR ${or} INTO ${table} (${columns.map(quoted)}) SELECT ${values} FROM json_each(?)`;
   return [{ sql, args: [JSON.stringify(rows.map((row) => columns.map((column) => row[column])))] }];
 }
 

@@ -5,7 +5,7 @@ import { outageIn } from '../../ground/result.ts';
 import { type Database, firstOf, type Row, type Statement } from '../../store/database.ts';
 import { LEFT_OUT_TABLES, TABLES } from '../../store/tables.ts';
 import type { Backup } from './backup-file.ts';
-import { pagesOf, putRows, type Read, withoutTriggers } from './copying.ts';
+import { pagesOf, putRows, quoted, type Read, withoutTriggers } from './copying.ts';
 
 const RESTORED = TABLES.filter(({ backup }) => backup === 'restored');
 const EVENTS = 'key_events';
@@ -73,7 +73,7 @@ const COMMON_COLUMNS = `SELECT name FROM pragma_table_info(?1, 'main')
 WHERE name IN (SELECT name FROM pragma_table_info(?1, 'backup'))`;
 
 const columnsIn = async (db: Database, table: string): Promise<readonly string[]> =>
-  (await db.read({ sql: COMMON_COLUMNS, args: [table] })).map(({ name }) => String(name));
+  (await db.read({ sql: COMMON_COLUMNS, args: [table] })).map(({ name }) => quoted(name));
 
 /** Returns the statement that inserts all rows of the backup. */
 async function insertAll(db: Database, insert: string, table: string): Promise<string> {
@@ -90,9 +90,11 @@ const MISSING_IN_FILE = `FROM backup.${EVENTS} b LEFT JOIN ${EVENTS} e ON e.seq 
 WHERE b.seq > ?1 AND ${isOther((name) => `b.${name}`)}`;
 const FIRST_MISSING = `SELECT min(b.seq) AS first ${MISSING_IN_FILE}`;
 
+const SEQ = quoted('seq');
+
 async function missingEvents(db: Database): Promise<string> {
   const columns = await columnsIn(db, EVENTS);
-  const values = columns.map((name) => (name === 'seq' ? 'b.seq + ?2' : `b.${name}`));
+  const values = columns.map((name) => (name === SEQ ? 'b.seq + ?2' : `b.${name}`));
   return `INSERT INTO ${EVENTS} (${columns}) SELECT ${values}
 ${MISSING_IN_FILE} ORDER BY b.seq`;
 }
@@ -207,7 +209,7 @@ async function beginRestore(db: Database) {
     const names = Object.keys(rows[0] ?? {});
     const condition = `WHERE (SELECT coalesce(max(${key}), 0) FROM ${table}) = ${last} AND ${isOurs}`;
     await putAll(putRows('IGNORE', table, rows).map(({ sql, args = [] }) => ({ sql: `${sql} ${condition}`, args })));
-    const isPut = `EXISTS (SELECT 1 FROM ${table} WHERE (${names}) IS (${names.map((_, at) => `?${at + 1}`)}))`;
+    const isPut = `EXISTS (SELECT 1 FROM ${table} WHERE (${names.map(quoted)}) IS (${names.map((_, at) => `?${at + 1}`)}))`;
     const args = names.map((name) => rows.at(-1)?.[name] ?? null);
     const found = firstOf(await db.read({ sql: `SELECT ${isPut} AS "isPut", ${isOurs} AS "isOurs"`, args }));
     if (found.isOurs !== 1) throw new DatabaseInUse();
@@ -229,7 +231,9 @@ async function putEvents(
   const after = { seq: await knownUpTo(db, backup) };
   let shift = 0;
   let last = await newestIn(db);
-  for await (const rows of partsOf(pagesOf(backup.read, EVENTS, PAGE_ROWS, { after, columnsFrom: readsCommon(db, backup) }))) {
+  for await (const rows of partsOf(
+    pagesOf(backup.read, EVENTS, PAGE_ROWS, { after, columnsFrom: readsCommon(db, backup) }),
+  )) {
     const asked = rows.map((row) => Object.fromEntries(['seq', ...IDENTITY].map((name) => [name, row[name]])));
     const found = await db.read({ sql: MISSING, args: [JSON.stringify(asked)] });
     const missing = found.map(({ at }) => rows[Number(at)] ?? {});

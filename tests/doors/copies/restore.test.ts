@@ -116,7 +116,7 @@ test('a column that was added by hand stays where it is, and keeps nothing from 
   const { key } = await app.createKey('alice');
   const before = await backup(app);
   for (const table of ['api_keys', 'key_events', 'blocked_owners'])
-    await executeAt(`file:${fileOf(app)}`, `ALTER TABLE ${table} ADD COLUMN note TEXT DEFAULT 'n'`);
+    await executeAt(`file:${fileOf(app)}`, `ALTER TABLE ${table} ADD COLUMN "a note" TEXT DEFAULT 'n'`);
   await app.keys('block', 'bob');
   const file = await backup(app);
   await using restored = await restoredFrom(file);
@@ -126,13 +126,16 @@ test('a column that was added by hand stays where it is, and keeps nothing from 
   expect((await keysCommand(sqld.env, ['events', '--json'])).stdout).toContain('"blocked"');
   await using other = await startSqld();
   await keysCommand(other.env, ['list']);
-  await executeAt(other.url, `ALTER TABLE api_keys ADD COLUMN note TEXT DEFAULT 'n'`);
-  await executeAt(other.url, `ALTER TABLE key_events ADD COLUMN note TEXT DEFAULT 'n'`);
-  expect(await keysCommand(other.env, ['restore', before])).toMatchObject({ code: 0 });
-  expect(await executeAt(other.url, 'SELECT note FROM api_keys')).toEqual([{ note: 'n' }]);
+  await executeAt(other.url, `ALTER TABLE api_keys ADD COLUMN "a note" TEXT DEFAULT 'n'`);
+  await executeAt(other.url, `ALTER TABLE key_events ADD COLUMN "a note" TEXT`);
+  for (const one of [before, file]) {
+    expect(await keysCommand(other.env, ['restore', one, '--yes'])).toMatchObject({ code: 0 });
+    expect(await executeAt(other.url, 'SELECT "a note" FROM api_keys')).toEqual([{ 'a note': 'n' }]);
+    await executeAt(other.url, 'DELETE FROM api_keys');
+  }
   await app.close();
   for (const one of [file, before]) expect(await keys(app, 'restore', one, '--yes')).toMatchObject({ code: 0 });
-  expect(await executeAt(`file:${fileOf(app)}`, 'SELECT note FROM api_keys')).toEqual([{ note: 'n' }]);
+  expect(await executeAt(`file:${fileOf(app)}`, 'SELECT "a note" FROM api_keys')).toEqual([{ 'a note': 'n' }]);
 });
 
 test('where a link leads to nothing, the database is made there, and the link stays', async () => {
