@@ -106,7 +106,7 @@ export function refusalAt(
   return null;
 }
 
-/** Returns why a key has ended; null: it hasn't. A block of its owner is no end. */
+/** Returns why a key without a parent has ended; null: it hasn't. A block of its owner is no end. */
 export const whyEnded = (key: Parameters<typeof refusalAt>[0], nowMs: number): KeyRefusal | null =>
   refusalAt({ ...key, barred: null }, nowMs);
 

@@ -123,7 +123,7 @@ export class Holders {
     this.#merge(key, keyAllowance, position, counts, asOf);
     const allowance = allowanceFor(record.owner, this.#ownersAllowance);
     if (isUnlimited(allowance)) {
-      // nothing is counted for all keys together
+      // Without limits nothing is counted for all keys together.
       if (isNews) this.#setOwner(key, null);
       return key;
     }
