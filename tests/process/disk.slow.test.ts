@@ -272,6 +272,10 @@ describe.skipIf(!mountable)('a disk', () => {
     using larger = smallDisk(4096);
     const full = { code: 1, stderr: expect.stringContaining('SQLITE_FULL') };
     const restored = (disk: SmallDisk) => keysCommand(envOn(disk), ['restore', backup, '--yes']);
+    small.fill();
+    expect(await restored(small)).toMatchObject(full);
+    expect(readdirSync(small.folder)).toEqual(['filler']);
+    small.free();
     expect(await restored(small)).toMatchObject(full);
     expect(readdirSync(small.folder)).toEqual([]);
     writeFileSync(join(small.folder, 'keys.db'), 'damaged');

@@ -91,13 +91,12 @@ async function intoFile(path: string, given: Given): Promise<void> {
   const make = async () => {
     prepareDataFolder(config);
     makeFile(path);
-    const { db, close } = await hold(path);
     try {
-      await migrate(db);
-      await restoreFile(db, backup, { isNew: true, actor: byCommand(io).actor });
-      await close();
+      await using held = await hold(path);
+      await migrate(held.db);
+      await restoreFile(held.db, backup, { isNew: true, actor: byCommand(io).actor });
     } catch (error) {
-      await close();
+      if (error instanceof CommandError) throw error; // it is another process's now
       const file = realpathSync(path);
       for (const part of PARTS) rmSync(`${file}${part}`, { force: true });
       throw error;
