@@ -107,7 +107,7 @@ function welcome(isFirst, back) {
   const begins = isIdle && !session.isAdmin && list?.full() == null;
   set({ task: begins ? { create: true } : task });
   (begins ? ['name'] : NEXT).some(focusOn);
-  typeHere(back?.rows);
+  typeHere(back?.place ? [] : back?.rows); // those rows are in the part for operators, which comes later
 }
 
 function decline() {

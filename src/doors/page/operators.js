@@ -26,7 +26,7 @@ export async function loadPart(begins, back) {
     set({});
     const place = back?.place ?? (begins && page.task === null && {}); // else the person has begun something meanwhile
     if (place) await page.part.show(place);
-    typeHere(back?.rows);
+    if (back?.place) typeHere(back.rows);
   } catch (error) {
     reportError(error);
     set({ notice: complaint('The part for operators could not be loaded. Reload the page to try again.') });

@@ -97,6 +97,7 @@ describeInBrowser('what is typed before signing in at an issuer again', (browser
     ));
 
   const carol = { sub: 'carol', roles: 'keys-admin' };
+  const ofCarol = (app: TestApp) => app.keys('create', '--user', 'carol', '--name', 'billing', '--scope', 'read');
   const ofAcme = (app: TestApp) => app.keys('create', '--user', 'acme', '--name', 'production', '--scope', 'read');
 
   test('by an admin is there: in the plan of an owner, beside what another has changed, and in the row of a key', () =>
@@ -137,6 +138,24 @@ describeInBrowser('what is typed before signing in at an issuer again', (browser
       await page.getByRole('button', { name: 'Never expire', pressed: true }).waitFor();
       await page.getByRole('textbox', { name: 'Name' }).waitFor();
       expect(await page.getByRole('textbox', { name: 'Name' }).inputValue()).toBe('half typed');
+    }));
+
+  test('by an admin in an own key is there once: what is typed before the part for operators is there stays', () =>
+    atIssuer(browser(), ADMINS, ofCarol, async ({ page, become, expire }) => {
+      become(carol);
+      await signIn(page);
+      await press(page, 'More about billing');
+      await press(page, 'Rename: billing');
+      await page.keyboard.type('half typed');
+      await expire('Save');
+      const { promise: released, resolve: release } = Promise.withResolvers<void>();
+      await page.route('**/keys/operators.js', (route) => released.then(() => route.continue()));
+      await signIn(page);
+      await page.getByText('Signed in as carol').waitFor();
+      await nameField(page).fill('wholly typed');
+      release();
+      await page.getByRole('button', { name: 'All keys' }).waitFor();
+      expect(await nameField(page).inputValue()).toBe('wholly typed');
     }));
 });
 
