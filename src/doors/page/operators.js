@@ -18,13 +18,14 @@ export function dropPart() {
 
 /** Loads the part. `begins`: the person has no keys, and came for nothing else. `back`: what was left to sign in (away.js). */
 export async function loadPart(begins, back) {
-  const { session } = page;
+  const { session, task } = page;
   try {
     const { default: open } = await import(setup.part);
     if (page.session !== session || page.part !== null) return;
     page.part = open(shared)(GIVEN);
     set({});
-    const place = back?.place ?? (begins && page.task === null && {}); // else the person has begun something meanwhile
+    if (page.task !== task) return; // the person has begun something meanwhile
+    const place = back?.place ?? (begins && {});
     if (place) await page.part.show(place);
     if (back?.place) typeHere(back.rows);
   } catch (error) {

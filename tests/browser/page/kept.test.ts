@@ -157,6 +157,22 @@ describeInBrowser('what is typed before signing in at an issuer again', (browser
       await page.getByRole('button', { name: 'All keys' }).waitFor();
       expect(await nameField(page).inputValue()).toBe('wholly typed');
     }));
+
+  test('by an admin in all keys does not come over a key that is begun before the part for operators is there', () =>
+    atIssuer(browser(), ADMINS, ofAcme, async ({ page, become, expire }) => {
+      become(carol);
+      await signIn(page);
+      await press(page, 'All keys');
+      await expire('Refresh');
+      const { promise: released, resolve: release } = Promise.withResolvers<void>();
+      await page.route('**/keys/operators.js', (route) => released.then(() => route.continue()));
+      await signIn(page);
+      await press(page, 'Create a key');
+      await nameField(page).fill('begun before');
+      release();
+      await page.getByRole('button', { name: 'All keys', pressed: false }).waitFor();
+      expect(await nameField(page).inputValue()).toBe('begun before');
+    }));
 });
 
 describeInBrowser('what is typed before a link asks for a decision', (browser) => {
