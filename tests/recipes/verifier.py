@@ -2,7 +2,7 @@
 import asyncio, base64, collections, hashlib, json, logging, math, os, threading, time, types, weakref
 import encodings.idna, urllib.request  # the first here, since a fork may come while a thread imports it
 from concurrent.futures import Future, ThreadPoolExecutor
-KEYS_MAX, TOLD_MAX, PAIR_MAX, QUESTIONS_MAX, WAITING_MAX = 100_000, 1000, 1_000_000, 64, 500
+KEYS_MAX, TOLD_MAX, PAIR_MAX, ASKED_MAX, AT_ONCE = 100_000, 1000, 1_000_000, 564, (56, 8)  # of strangers, of known keys
 LOG = logging.getLogger(__name__)
 CODES = {"missing_api_key": (401, "No API key provided"), "invalid_api_key": (401, "Invalid or expired API key"),
          "insufficient_scope": (403, "Insufficient permissions"), "rate_limited": (429, "Rate limit exceeded"),
@@ -44,7 +44,7 @@ class KeyVerifier:
     def _begin(self):
         is_closed, self._closed = self._closed.is_set(), threading.Event()
         is_closed and self._closed.set()
-        self._lock, self._begun, self._pool = threading.RLock(), threading.Event(), ThreadPoolExecutor(QUESTIONS_MAX)
+        self._lock, self._begun, self._pools = threading.RLock(), threading.Event(), list(map(ThreadPoolExecutor, AT_ONCE))
         self._answers, self._by_mark, self._holders, self._untold, self._limited, self._met = {}, {}, {}, {}, {}, {}
         self._turns, self._questions = {}, {}  # the question of a key that others wait for; all, and those that wait
         self._cursor, self._known, self._bound, self._away = "", None, 0, False
@@ -74,7 +74,7 @@ class KeyVerifier:
         while self._untold and time.monotonic() < end:
             self._post("/changes", {"used": text(self._take())}, end - time.monotonic())
         self._listener.ident and self._listener.join(max(0, end - time.monotonic()))
-        self._pool.shutdown(wait=False)
+        any(pool.shutdown(wait=False) for pool in self._pools)
         self._forget_all()
     async def _decide(self, key, scopes, cost, wait):  # a question goes on though who waits for it is interrupted
         is_text = isinstance(key, str) and key.isascii()  # no key has other characters
@@ -115,15 +115,15 @@ class KeyVerifier:
                 self._settle([use], 400)
             return found.identity
     def _ask(self, key, digest, cost, ahead=()):  # None: nobody would answer, or too many wait for that
-        if self._away or self._closed.is_set() or len(self._questions) >= QUESTIONS_MAX + WAITING_MAX:
-            self._away or self._closed.is_set() or self._warn("too many questions at once")
-            return None
+        is_known = digest in self._answers and digest not in self._turns  # strangers must not use up what it is lent
+        if self._away or self._closed.is_set() or len(self._questions) >= ASKED_MAX and not is_known:
+            return None if self._away or self._closed.is_set() else self._warn("too many questions at once")
         self._listener.ident or self._listener.start()
         question = Future()
         self._questions[question] = digest
         self._turns.setdefault(digest, question)
         try:
-            self._pool.submit(self._work, question, now(), key, digest, cost, ahead)
+            self._pools[is_known].submit(self._work, question, now(), key, digest, cost, ahead)
             return question
         except RuntimeError:  # the program ends
             return self._over(question)

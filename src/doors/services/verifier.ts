@@ -377,7 +377,8 @@ class KeyVerifier implements Verifier {
   /** Asks when its turn comes, and once more if the answer is too late to be used. */
   async #askInTime(key: string, hash: string, cost: number, ahead: readonly Report[]): Promise<Answer> {
     const began = now();
-    if (this.#isAway || !(await this.#turns.take())) {
+    const isKnown = this.#cached.has(hash) && !this.#questions.has(hash);
+    if (this.#isAway || !(await this.#turns.take(isKnown))) {
       for (const one of ahead) this.#reportLater(one);
       if (this.#turns.isFull) this.#server.warn(`more than ${QUESTIONS_MAX + WAITING_MAX} questions at once`);
       return UNAVAILABLE;
@@ -620,34 +621,42 @@ const LATE = 'responses come later than the bound allows';
 /** Returns whether the server refused a request, with the units that it reported. */
 const isRefused = (status: number): boolean => status >= 400 && status < 500;
 
-/** Admits so many at once; others take turns. */
+/** Admits so many at once; others take turns. Keys that are known go first: strangers must not use up what they are lent. */
 class Turns {
   #taken = 0;
-  #waiting: ((isTurn: boolean) => void)[] = [];
+  readonly #known: Waiting[] = [];
+  readonly #strangers: Waiting[] = [];
 
   get isFull(): boolean {
-    return this.#waiting.length >= WAITING_MAX;
+    return this.#known.length + this.#strangers.length >= WAITING_MAX;
   }
 
-  /** Resolves with true when it is the caller's turn, and with false if too many wait, or all are turned away. */
-  async take(): Promise<boolean> {
+  /**
+   * Resolves with true when it is the caller's turn, and with false if too many wait, or all are turned away. Where too many
+   * wait, a known key takes the place of the last stranger.
+   */
+  async take(isKnown: boolean): Promise<boolean> {
     if (this.#taken < QUESTIONS_MAX) {
       this.#taken += 1;
       return true;
     }
-    return !this.isFull && new Promise((resolve) => this.#waiting.push(resolve));
+    if (this.isFull && isKnown) this.#strangers.pop()?.(false);
+    const waiting = isKnown ? this.#known : this.#strangers;
+    return !this.isFull && new Promise((resolve) => waiting.push(resolve));
   }
 
   giveBack(): void {
-    const next = this.#waiting.shift();
+    const next = this.#known.shift() ?? this.#strangers.shift();
     if (next === undefined) this.#taken -= 1;
     else next(true);
   }
 
   turnAway(): void {
-    for (const resolve of this.#waiting.splice(0)) resolve(false);
+    for (const resolve of [...this.#known.splice(0), ...this.#strangers.splice(0)]) resolve(false);
   }
 }
+
+type Waiting = (isTurn: boolean) => void;
 
 type Body = Readonly<Record<string, unknown>>;
 
