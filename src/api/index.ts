@@ -7,8 +7,9 @@ import type { Recheck } from '../calls/proof.ts';
 import type { Run } from '../calls/run.ts';
 import type { Tool } from '../calls/tool.ts';
 import type { Config } from '../config/config.ts';
-import { once } from '../ground/cache.ts';
+import { atFirstUse } from '../ground/first-use.ts';
 import type { Pool } from '../ground/limits/pool.ts';
+import { chain } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
 import type { RequestMessage } from '../mcp/message.ts';
@@ -24,7 +25,6 @@ import type { Streams } from '../web/stream.ts';
 import { aboutRoute } from './about.ts';
 import { metadataUrl, type ProtectedPath, resourceMetadataRoutes } from './metadata.ts';
 import { type Observed, type Observer, observing, type Transport } from './observer.ts';
-import { openapiRoute } from './openapi.ts';
 import { type RevokeTokens, revokeRoute } from './revoke.ts';
 import { ROUTES, type RouteFacts, type RouteName, routeNames } from './table.ts';
 import { type GrantTypes, tokenRoutes } from './token.ts';
@@ -116,8 +116,10 @@ function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
     eager: config.mcpAuth === 'eager',
     log,
   });
-  const preview = once(async () => {
-    const { previewRoute } = await import('../pages/widgets/preview.ts'); // on first use, to keep the start fast
+  const lazily = atFirstUse('api', import.meta.url);
+  const openapi = lazily(async () => (await import('./openapi.ts')).openapiRoute(tools));
+  const preview = lazily(async () => {
+    const { previewRoute } = await import('../pages/widgets/preview.ts');
     return previewRoute({ production, revocationLagMaxMs, tools, resources: offered.resources });
   });
   const served: DoorRoutes = {
@@ -128,12 +130,12 @@ function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
       signIn: handsOutKeys ? null : signInAt(''), // signing in gives keys, not user tokens
       log,
     }),
-    openapi: { get: openapiRoute(tools) },
+    openapi: { get: (context) => chain(openapi(), (get) => get(context)) },
     verify: verifyRoute({ guards, recheck, trustProxy, log }),
     revoke: revokeRoute(revokeTokens),
     ...tokenRoutes({ grantTypes, authorizationServer, publicPath, keyScopes, log }),
     health: [...healthElsewhere(basePath), { path: basePath + ROUTES.health.path, get: health }],
-    preview: { get: async (context) => (await preview())(context) },
+    preview: { get: (context) => chain(preview(), (get) => get(context)) },
     resource: resourceMetadataRoutes({ publicPath, authorizationServer: server, scopes }),
     ...doors({ mcpOver, signInAt, toolOf }),
   };

@@ -111,6 +111,7 @@ describe.each(RUNTIMES.flatMap((runtime) => Object.keys(DOORS).map((door) => [ru
 test.each([
   ['a user token', 'src/users/check-token.ts', '/tools/list_api_keys'],
   ['the preview of widgets', 'src/pages/widgets/preview.ts', '/widgets/preview'],
+  ['the description of tools', 'src/api/openapi.ts', '/openapi.json'],
 ])(
   'on bun, what could not be loaded for %s is loaded with the next one',
   async (_what, name, path) => {
