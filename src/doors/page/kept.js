@@ -8,8 +8,8 @@ import { page } from './session.js';
 export function typedHere() {
   const decided = document.getElementById('decided'); // missing after a failed sign-in
   const task = decided === null ? page.task : { ...page.task, typed: typedIn(decided) };
-  const rows = Array.from(document.querySelectorAll('form[data-at^="edit "]'), (form) => ({
-    id: form.dataset.at.slice('edit '.length),
+  const rows = [...document.querySelectorAll('form[data-at^="edit "]')].map((form) => ({
+    id: form.dataset.at.split(' ')[1],
     edit: form.getAttribute('name'),
     typed: typedIn(form),
   }));

@@ -140,9 +140,7 @@ const wantedIn = (form) => keyIn(new FormData(form));
 
 /** Returns the fields of a form that the person has changed, as JSON can store them. */
 export const typedIn = (form) =>
-  Array.from(form.elements)
-    .filter(isChanged)
-    .map(({ type, name, value, checked }) => ({ type, name, value, checked }));
+  [...form.elements].filter(isChanged).map(({ type, name, value, checked }) => ({ type, name, value, checked }));
 
 const isChanged = ({ name, options, checked, defaultChecked, value, defaultValue }) =>
   name !== '' &&
@@ -159,7 +157,7 @@ export function typeAgain(form, typed) {
   for (const { type, name, value, checked } of typed) {
     const isBox = type === 'checkbox';
     const isIt = (field) => field.type === type && field.name === name && (!isBox || field.value === value);
-    const field = Array.from(form.elements).find(isIt);
+    const field = [...form.elements].find(isIt);
     if (field === undefined) continue; // it is not offered any more
     if (isBox) field.checked = checked;
     else field.value = value;

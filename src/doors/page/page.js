@@ -123,9 +123,9 @@ function start() {
   const kept = takeKept();
   const refused = refusal();
   if (refused !== null) return mount(() => html`${top()}<main><div class="card">${complaint(refused)}</div></main>`);
-  document.addEventListener('invalid', openParts, true); // `invalid` doesn't bubble
-  document.addEventListener('dblclick', selectBeside);
-  for (const act of ['input', 'click']) document.addEventListener(act, dropKey);
+  addEventListener('invalid', openParts, true); // `invalid` doesn't bubble
+  addEventListener('dblclick', selectBeside);
+  for (const act of ['input', 'click']) addEventListener(act, dropKey);
   const { dataset } = document.body;
   dataset.fresh = ''; // until somebody does something, no ring is drawn around the button that has the focus
   for (const act of ['keydown', 'pointerdown']) addEventListener(act, () => delete dataset.fresh, true);
