@@ -234,6 +234,8 @@ class KeyVerifier implements Verifier {
   #hangUp = new AbortController();
   /** Whether that reports units: then it is not ended at once. */
   #isReporting = false;
+  /** Questions under way that report units: nor are these. */
+  readonly #reporting = new Set<Promise<ServerResponse>>();
   /** The first request of the loop. */
   readonly #first: Promise<Next>;
   readonly #listening: Promise<void>;
@@ -275,8 +277,10 @@ class KeyVerifier implements Verifier {
     this.#closing.abort();
     this.#turns.turnAway();
     const hangUp = setTimeout(() => this.#hangUp.abort(), this.#isReporting ? CLOSE_MS_MAX / 2 : 0);
-    await this.#listening;
+    const giveUp = setTimeout(() => this.#server.close(), CLOSE_MS_MAX / 2);
+    await Promise.all([this.#listening, ...this.#reporting]);
     clearTimeout(hangUp);
+    clearTimeout(giveUp);
     while (this.#unreported.size > 0 && performance.now() < untilMs) {
       const reports = this.#take();
       const fields = { cursor: this.#cursor, used: textOf(reports) };
@@ -405,7 +409,10 @@ class KeyVerifier implements Verifier {
     const reports = this.#take((one) => one.holders.some((holder) => holders.includes(holder)));
     const fields = { token: key, lease: cursor, used: textOf(reports), ...(cost !== 1 && { cost: String(cost) }) };
     const withinMs = Math.max(QUESTION_MS_MIN, this.#questionMs - sinceMs(began));
-    const { status, retryAfterS, body } = await this.#server.ask(fields, withinMs).catch(() => this.#noAnswer());
+    const response = this.#server.ask(fields, withinMs).catch(() => this.#noAnswer());
+    if (reports.length + ahead.length > 0) this.#reporting.add(response);
+    const { status, retryAfterS, body } = await response;
+    this.#reporting.delete(response);
     if (status === 200)
       return this.#answered({ hash, body, asked, cursor, reports: this.#settle([...reports, ...ahead]) });
     for (const one of ahead) this.#reportLater(one);

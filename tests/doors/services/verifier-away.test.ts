@@ -3,6 +3,7 @@
 // holds up or changes what the server says.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { createVerifier } from '../../../src/doors/services/verifier.ts';
 import { type Between, type Servers, startServers } from '../../support/checked-service.ts';
 import { everything, rows } from '../../support/everything.ts';
 import { PROGRAMS, startVerifier, type VerifierProcess } from '../../support/verifier-process.ts';
@@ -304,3 +305,30 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
     expect(least).toBeLessThanOrEqual(7);
   }, 60_000);
 });
+
+test('close waits for a question under way that reports units, and all are counted', async () => {
+  await using at = await startServers('embedded', ['bun']);
+  const { key } = await at.createKey('alice');
+  const verifier = createVerifier({ url: at.url, ...(await at.createKey('operator', ['introspect'])) });
+  const released = Promise.withResolvers<void>();
+  let [letIn, held] = [0, 0];
+  for (; held === 0; letIn += 1) {
+    expect((await verifier.verify(key)).ok).toBe(true);
+    at.between = async (path, passOn) => {
+      if (path !== '/introspect') return passOn();
+      held += 1;
+      await released.promise;
+      return passOn();
+    };
+    await Bun.sleep(2); // the question that asks for more units reaches the server
+  }
+  let isClosed = false;
+  const closing = verifier.close().then(() => {
+    isClosed = true;
+  });
+  await Bun.sleep(100);
+  expect(isClosed).toBe(false);
+  released.resolve();
+  await closing;
+  await waitFor(async () => Object.values(await at.usesOf('alice'))[0] === letIn);
+}, 60_000);
