@@ -20,8 +20,11 @@ export interface DoubtsOptions extends RulesOptions {
 
 /** Returns the rules that the settings make vain. */
 export async function vainRules(options: DoubtsOptions): Promise<readonly Doubt[]> {
+  return vainIn(await createRuleStore(options.db).list(options.clock.nowMs()), options);
+}
+
+function vainIn(rules: readonly StoredRule[], options: RulesOptions): readonly Doubt[] {
   const { vainness } = ruleSettings(options);
-  const rules = await createRuleStore(options.db).list(options.clock.nowMs());
   return rules.flatMap((rule) => {
     const reason = vainness(rule, rule.resource);
     return reason === null ? [] : [doubt(rule, reason)];
@@ -31,12 +34,11 @@ export async function vainRules(options: DoubtsOptions): Promise<readonly Doubt[
 /** Returns all doubts. It fetches each issuer's key set, unless the operator gave it. */
 export async function doubtsOf(options: DoubtsOptions): Promise<readonly Doubt[]> {
   const store = createRuleStore(options.db);
-  const vain = await vainRules(options);
   const [rules, meeting] = await Promise.all([store.list(options.clock.nowMs()), store.meeting()]);
   const keySets = createKeySets(options);
   const away = await Promise.all(rules.map((rule) => outageOf(rule, keySets)));
   return [
-    ...vain,
+    ...vainIn(rules, options),
     ...rules.flatMap((rule) => {
       const other = meeting.get(rule.id);
       return [
