@@ -276,10 +276,9 @@ class KeyVerifier implements Verifier {
     const untilMs = performance.now() + CLOSE_MS_MAX;
     this.#closing.abort();
     this.#turns.turnAway();
-    const hangUp = setTimeout(() => this.#hangUp.abort(), this.#isReporting ? CLOSE_MS_MAX / 2 : 0);
+    if (!this.#isReporting) this.#hangUp.abort();
     const giveUp = setTimeout(() => this.#server.close(), CLOSE_MS_MAX / 2);
     await Promise.all([this.#listening, ...this.#reporting]);
-    clearTimeout(hangUp);
     clearTimeout(giveUp);
     while (this.#unreported.size > 0 && performance.now() < untilMs) {
       const reports = this.#take();
