@@ -54,13 +54,13 @@ export async function restoreFile(db: Database, backup: Backup, options: Restore
   const { first } = firstOf(await db.read({ sql: FIRST_MISSING, args: [after] }));
   const shift = first === null ? 0 : shiftOf(await newestIn(db), Number(first));
   const replaced: string[] = [];
-  for (const { name } of RESTORED) replaced.push(`DELETE FROM ${name}`, await insertAll(db, 'INSERT', name));
+  for (const { name } of RESTORED) replaced.push(`DELETE FROM ${name}`, await insertAll(db, backup, 'INSERT', name));
   // A restore announces itself, and has its own event.
   await db.writeAll(
     await withoutTriggers(db, [
       ...replaced,
-      await insertAll(db, 'INSERT OR IGNORE', BLOCKS),
-      { sql: await missingEvents(db), args: [after, shift] },
+      await insertAll(db, backup, 'INSERT OR IGNORE', BLOCKS),
+      { sql: await missingEvents(db, backup), args: [after, shift] },
       ...(await lastStatements(backup, (await newestIn(backup)) + shift, options)),
     ]),
   );
@@ -68,16 +68,22 @@ export async function restoreFile(db: Database, backup: Backup, options: Restore
   await db.read({ sql: 'PRAGMA incremental_vacuum' }).catch(outageIn); // without room for that, too, it is restored
 }
 
-/** Selects the columns that a table has in both: some may have been added by hand. */
-const COMMON_COLUMNS = `SELECT name FROM pragma_table_info(?1, 'main')
-WHERE name IN (SELECT name FROM pragma_table_info(?1, 'backup'))`;
+/** Creates the function that reads which columns both have of a table: some may have been added by hand. */
+const readsCommon =
+  (db: Database, backup: Backup): Read =>
+  async (statement) => {
+    const here = new Set((await db.read(statement)).map(({ name }) => name));
+    return (await backup.read(statement)).filter(({ name }) => here.has(name));
+  };
 
-const columnsIn = async (db: Database, table: string): Promise<readonly string[]> =>
-  (await db.read({ sql: COMMON_COLUMNS, args: [table] })).map(({ name }) => quoted(name));
+async function columnsIn(db: Database, backup: Backup, table: string): Promise<readonly string[]> {
+  const columns = await readsCommon(db, backup)({ sql: 'SELECT name FROM pragma_table_info(?)', args: [table] });
+  return columns.map(({ name }) => quoted(name));
+}
 
 /** Returns the statement that inserts all rows of the backup. */
-async function insertAll(db: Database, insert: string, table: string): Promise<string> {
-  const columns = await columnsIn(db, table);
+async function insertAll(db: Database, backup: Backup, insert: string, table: string): Promise<string> {
+  const columns = await columnsIn(db, backup, table);
   return `${insert} INTO ${table} (${columns}) SELECT ${columns} FROM backup.${table}`;
 }
 
@@ -92,8 +98,8 @@ const FIRST_MISSING = `SELECT min(b.seq) AS first ${MISSING_IN_FILE}`;
 
 const SEQ = quoted('seq');
 
-async function missingEvents(db: Database): Promise<string> {
-  const columns = await columnsIn(db, EVENTS);
+async function missingEvents(db: Database, backup: Backup): Promise<string> {
+  const columns = await columnsIn(db, backup, EVENTS);
   const values = columns.map((name) => (name === SEQ ? 'b.seq + ?2' : `b.${name}`));
   return `INSERT INTO ${EVENTS} (${columns}) SELECT ${values}
 ${MISSING_IN_FILE} ORDER BY b.seq`;
@@ -142,14 +148,6 @@ export const hasKeys = async ({ read }: Database): Promise<boolean> => (await re
 
 /** A server has put rows of its own into the remote database meanwhile, or another restore has taken it over. */
 export class DatabaseInUse extends Error {}
-
-/** Creates the function that reads which columns both have of a table: some may have been added by hand. */
-const readsCommon =
-  (db: Database, backup: Backup): Read =>
-  async (statement) => {
-    const here = new Set((await db.read(statement)).map(({ name }) => name));
-    return (await backup.read(statement)).filter(({ name }) => here.has(name));
-  };
 
 /** Restores into a remote database without keys. Throws DatabaseInUse. */
 export async function restoreRemote(db: Database, backup: Backup, options: RestoreOptions): Promise<void> {
