@@ -9,8 +9,8 @@ import type { KeyIdentity, Verified, VerifiedKey } from '../keys/verify.ts';
 import type { Log, LogFields, LogRepeated, RequestIds } from '../watch/log.ts';
 import { excerptOf } from '../watch/redact.ts';
 import type { Credentials } from '../web/context.ts';
-import type { Call, Refused, Revalidate } from './call.ts';
-import type { Guard } from './guard.ts';
+import type { Call, Refused, RequestCaller, Revalidate } from './call.ts';
+import type { Credential, Guard } from './guard.ts';
 
 export interface KeyAuth {
   readonly auth: KeyIdentity;
@@ -62,10 +62,7 @@ export function apiKeyGuard(
     const { caller } = call;
     const key = presentedKey(caller.credentials);
     if (key === null) {
-      const { requestId, traceId } = caller;
-      const { lacksScheme } = caller.credentials;
-      log.warn('No API key provided', { requestId, traceId, lacksScheme });
-      return err({ code: 'missing_api_key', ...(lacksScheme && { lacksScheme }) });
+      return err({ code: 'missing_api_key', ...logMissing(log, 'api_key', caller) });
     }
     return chain(verify(key, caller), logged, call);
   };
@@ -100,6 +97,16 @@ const withKindSent = (problem: Problem, presented: string): Problem =>
   isJwtShaped(presented)
     ? { ...problem, sent: 'user_token' }
     : problem;
+
+const MISSING = { api_key: 'No API key provided', user_jwt: 'No user token provided' } as const;
+
+/** Logs that a call has no credential of this kind. Returns the hint that one was sent without a scheme. */
+export function logMissing(log: Log, credential: Credential, caller: RequestCaller, more?: LogFields) {
+  const { requestId, traceId } = caller;
+  const { lacksScheme } = caller.credentials;
+  log.warn(MISSING[credential], { requestId, traceId, ...more, lacksScheme });
+  return lacksScheme ? { lacksScheme } : {};
+}
 
 /** Returns the hint that the user token looks like a key. */
 export const keyInstead = (presented: string | null): { readonly sent?: 'api_key' } =>

@@ -7,7 +7,7 @@ import { isForeignShaped, isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
 import { carriesCredential, type RequestContext } from '../web/context.ts';
-import { logRefused, presentedKey, refusedKeyIn, type VerifyKey } from './api-key.ts';
+import { logMissing, logRefused, presentedKey, refusedKeyIn, type VerifyKey } from './api-key.ts';
 import { callerOf, type Refused, type RequestCaller } from './call.ts';
 import type { Credential } from './guard.ts';
 import type { UserIdentity, VerifyUserJwt } from './user-jwt.ts';
@@ -124,10 +124,8 @@ export class Sender {
   /** Returns the problem of a request without a credential. Logs it for a tool whose guard would, as that doesn't run. */
   missing(wantsKey: boolean, tool: { readonly credential: Credential | null } | undefined): Problem {
     const { context, log } = this;
-    const { requestId, traceId } = callerOf(context);
+    if (tool?.credential) logMissing(log, tool.credential, callerOf(context));
     const { lacksScheme } = context.credentials;
-    if (tool?.credential === 'api_key') log.warn('No API key provided', { requestId, traceId, lacksScheme });
-    if (tool?.credential === 'user_jwt') log.warn('No user token provided', { requestId, traceId, lacksScheme });
     return { code: wantsKey ? 'missing_api_key' : 'missing_token', ...(lacksScheme && { lacksScheme }) };
   }
 

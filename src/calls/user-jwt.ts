@@ -10,7 +10,7 @@ import type { Feed } from '../keys/feed.ts';
 import { isJwtShaped } from '../keys/record.ts';
 import type { KeyStore } from '../keys/store.ts';
 import type { Log, RequestIds } from '../watch/log.ts';
-import { keyInstead, presentedKey } from './api-key.ts';
+import { keyInstead, logMissing, presentedKey } from './api-key.ts';
 import type { Call, RequestCaller } from './call.ts';
 import type { Guard } from './guard.ts';
 
@@ -63,9 +63,8 @@ export function userJwtGuard(
     const { bearer } = credentials;
     if (bearer === null) {
       const wrongKind = await keyOrWorkload(presentedKey(credentials));
-      const { lacksScheme } = credentials;
-      log.warn('No user token provided', { ...ids, ...wrongKind, lacksScheme });
-      return err({ code: 'missing_token', ...wrongKind, ...(lacksScheme && { lacksScheme }), ...helpFor(caller) });
+      const noScheme = logMissing(log, 'user_jwt', caller, wrongKind);
+      return err({ code: 'missing_token', ...wrongKind, ...noScheme, ...helpFor(caller) });
     }
     const verified = await verify(bearer);
     if (!verified.ok) {
