@@ -137,26 +137,20 @@ export function createRevokeSecrets(
   unknownKeys: UnknownKeys, // reads from the primary: a replica may still accept a key that has ended
   { store, derived, feed, clock, sha256, log, originOf }: RevokeSecretsOptions,
 ) {
-  async function endKeys(keys: readonly PresentedKey[], caller: Caller): Promise<void> {
+  async function end(keys: readonly PresentedKey[], caller: Caller): Promise<void> {
     const [first] = keys;
     if (first === undefined) return;
     const hashes = keys.map(({ presentedHash }) => presentedHash);
-    await store.revokeByHashes(hashes, clock.nowMs(), originOf('possession', caller), first.userId);
+    const [nowMs, origin] = [clock.nowMs(), originOf('possession', caller)];
+    await Promise.all([
+      store.revokeByHashes(hashes, nowMs, origin, first.userId),
+      derived.endChildren({ keyHash: hashes }, null, nowMs, origin),
+    ]);
     await feed.refresh();
-    for (const { id: keyId, userId, keyHash, presented } of keys) {
+    for (const { id: keyId, userId, keyHash, presented, parent } of keys) {
       const fingerprint = fingerprintOf(keyHash);
-      log.info('API key revoked', { requestId: caller.requestId, keyId, userId, fingerprint, possessed: presented });
-    }
-  }
-
-  async function endChildren(keyHashes: readonly string[], caller: Caller): Promise<void> {
-    if (keyHashes.length === 0) return;
-    const origin = originOf('possession', caller);
-    const ended = await derived.endChildren({ keyHash: keyHashes }, null, clock.nowMs(), origin);
-    await feed.refresh();
-    for (const { id: keyId, parentId, userId, keyHash } of ended) {
-      const fingerprint = fingerprintOf(keyHash);
-      log.info('API key revoked', { requestId: caller.requestId, keyId, parentId, userId, fingerprint });
+      const which = parent === null ? { possessed: presented } : { parentId: parent.id };
+      log.info('API key revoked', { requestId: caller.requestId, keyId, userId, fingerprint, ...which });
     }
   }
 
@@ -181,16 +175,12 @@ export function createRevokeSecrets(
     }));
     const nowMs = clock.nowMs();
     const keys: PresentedKey[] = [];
-    const children: string[] = [];
     for (const { isForeign, found } of await Promise.all(finding)) {
       if (!found.ok) return found;
       const { record } = found.value;
-      if (record === null) continue;
-      if (record.parent !== null && !isForeign) children.push(record.keyHash);
-      else if (record.parent === null && isEndable(record, isForeign, nowMs)) keys.push(record);
+      if (record !== null && isEndable(record, isForeign, nowMs)) keys.push(record);
     }
-    await endKeys(keys, caller);
-    await endChildren(children, caller);
+    await end(keys, caller);
     return ok(undefined);
   };
 }
