@@ -6,7 +6,6 @@ import type { Problem } from '../ground/problem.ts';
 import { type LimitName, limitOf, type RateLimit, type RateLimitStates, withLimits } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { type Clock, parseDuration } from '../ground/runtime.ts';
-import { countedKeyId } from '../keys/record.ts';
 import type { Holder, KeyIdentity } from '../keys/verify.ts';
 import type { Log, LogFields, RequestIds } from '../watch/log.ts';
 import { apiKeyGuard, type KeyAuth, type RevalidateKey, type VerifyKey } from './api-key.ts';
@@ -83,7 +82,6 @@ export function createGuards(options: GuardsOptions): Guards {
 
   // One guard for all tools: the limit is per key, not per key and tool.
   const perKey: Guard<Call & KeyAuth, Limited> = (call) => {
-    const keyId = countedKeyId(call.auth);
     const { key } = call.proof;
     if (key === null) throw new Error('limits: expected a call whose key was verified');
     const admitted = admit(key.holder, call.cost);
@@ -95,7 +93,7 @@ export function createGuards(options: GuardsOptions): Guards {
     const of = ('of' in error && error.of) || 'key';
     const event = error.code === 'quota_exceeded' ? 'Quota exceeded' : 'Rate limit exceeded';
     // An owner's keys share his bucket, however many of them are refused.
-    const bucket = of === 'owner' ? `owner ${call.auth.subject}` : `key ${keyId}`;
+    const bucket = of === 'owner' ? `owner ${call.auth.subject}` : `key ${key.holder.id}`;
     log.warnThrottled(event, bucket, { ...callerIds(call), of });
     return admitted;
   };
@@ -155,7 +153,7 @@ export function createGuards(options: GuardsOptions): Guards {
 /** Returns a tool's bucket. A child counts as its parent: else a key would get the limit again for each child. */
 function bucketOf(bucket: string | undefined, { auth }: GuardedCall): string | undefined {
   const { keyId, parentId = null } = auth ?? {};
-  return keyId !== undefined && bucket === keyId ? countedKeyId({ keyId, parentId }) : bucket;
+  return keyId !== undefined && bucket === keyId ? (parentId ?? keyId) : bucket;
 }
 
 interface CountingOptions<In> {

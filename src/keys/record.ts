@@ -113,15 +113,6 @@ export const whyEnded = (key: Parameters<typeof refusalAt>[0], nowMs: number): K
 /** Returns the key that uses of this one count for: of a derived key its parent, which may be gone (null). */
 export const countedKey = (key: PresentedKey): PresentedKey | null => (key.parent === null ? key : key.parent.key);
 
-/** Returns the id of the key that a caller's uses count for. */
-export const countedKeyId = ({
-  keyId,
-  parentId,
-}: {
-  readonly keyId: string;
-  readonly parentId: string | null;
-}): string => parentId ?? keyId;
-
 /** Returns the earlier of two ends; null: no end. */
 export function earlier(one: number | null, other: number | null): number | null {
   if (one === null || other === null) return one ?? other;

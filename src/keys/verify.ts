@@ -35,6 +35,9 @@ export interface KeyIdentity {
   readonly token: string;
 }
 
+/** Returns the id of the key that uses of this one count for. */
+export const countedKeyId = ({ keyId, parentId }: KeyIdentity): string => parentId ?? keyId;
+
 /** A rule that lets a token in. */
 export interface FoundRule {
   readonly rule: RuleOfToken;
@@ -56,10 +59,7 @@ export interface VerifiedKey {
   readonly value: KeyIdentity;
   /** Monotonic. Later changes were not considered. */
   readonly verifiedAtMs: number;
-  /** The hash of the secret that was presented. */
-  readonly keyHash: string;
-  /** The hash of the parent secret that made the key; null: it is no child. */
-  readonly parentHash: string | null;
+  readonly key: KnownKey;
   /** What counts its uses. */
   readonly holder: Holder;
   /** The earliest known end of the key, the secret or token, the parent and its secret; null: none ends. */
@@ -206,7 +206,7 @@ function createEvaluate({ usage, audience, clock }: VerifierOptions) {
 
   return (key: KnownKey | null, presented: Presented, verifiedAtMs: number): Verified => {
     if (key === null) return refusal({ reason: 'unknown' });
-    const { token, keyHash, caller, purpose, found } = presented;
+    const { token, caller, purpose, found } = presented;
     const rule = found?.rule ?? null;
     const nowMs = clock.nowMs();
     const { userId, id, name, scopes, createdAtMs, resource, parent, holder } = key;
@@ -229,7 +229,7 @@ function createEvaluate({ usage, audience, clock }: VerifierOptions) {
       workload: rule?.workload ?? null,
       token,
     };
-    return { ok: true, value, verifiedAtMs, keyHash, parentHash: parent?.keyHash ?? null, rule, holder, endsAtMs };
+    return { ok: true, value, verifiedAtMs, key, rule, holder, endsAtMs };
   };
 }
 

@@ -7,7 +7,7 @@ import { defineTool } from '../calls/tool.ts';
 import type { LimitName, RateLimitState } from '../ground/rate-limit.ts';
 import { ok } from '../ground/result.ts';
 import { MS_PER_DAY } from '../ground/runtime.ts';
-import { countedKeyId } from '../keys/record.ts';
+import { countedKeyId } from '../keys/verify.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
 import { listedKeyFields } from './key-fields.ts';
 

@@ -88,7 +88,7 @@ export function createMakeChild(options: MakeChildOptions) {
     const { requestId, traceId } = caller;
     const verified = await verifier.verify(parentKey, callerFor(caller, [])); // wherever it is good
     if (!verified.ok) return verified;
-    const { value: parent, keyHash: parentHash, endsAtMs, rule } = verified;
+    const { value: parent, endsAtMs, rule } = verified;
     const { subject: userId, keyId: parentId } = parent;
     const about = { keyId: parentId, userId };
     const scopes = chosenOf(asked, parent);
@@ -110,7 +110,7 @@ export function createMakeChild(options: MakeChildOptions) {
       userId,
       keyHash: hashKey(sha256, key),
       parentId,
-      parentHash,
+      parentHash: verified.key.presentedHash,
       name: asked.name ?? nameOf(parent),
       scopes,
       resource,

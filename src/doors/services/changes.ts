@@ -9,7 +9,7 @@ import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { createBudget } from '../../keys/actor.ts';
 import type { Feed } from '../../keys/feed.ts';
-import { countedKeyId } from '../../keys/record.ts';
+import { countedKeyId } from '../../keys/verify.ts';
 import { json } from '../../web/headers.ts';
 import { oauthErrorResponse } from '../../web/problem-response.ts';
 import type { BodyHandler } from '../../web/router.ts';

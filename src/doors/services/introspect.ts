@@ -8,7 +8,7 @@ import type { Problem } from '../../ground/problem.ts';
 import { parseCost, type RateLimitStates } from '../../ground/rate-limit.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { joinScopes } from '../../ground/text.ts';
-import { countedKeyId } from '../../keys/record.ts';
+import { countedKeyId } from '../../keys/verify.ts';
 import type { RequestContext } from '../../web/context.ts';
 import { json } from '../../web/headers.ts';
 import { oauthErrorResponse } from '../../web/problem-response.ts';

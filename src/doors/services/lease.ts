@@ -3,7 +3,7 @@
 
 import { ownerChange } from '../../ground/change-feed.ts';
 import { SHARED_WINDOW_S_MIN } from '../../ground/rate-limit.ts';
-import { countedKeyId } from '../../keys/record.ts';
+import type { KnownKey } from '../../keys/known-keys.ts';
 import type { VerifiedKey } from '../../keys/verify.ts';
 import { type Bound, remainingOf } from '../../uses/holder.ts';
 import { type Macs, markOf } from './marks.ts';
@@ -27,10 +27,10 @@ const leasedOf = (bound: Bound): number =>
 type LeaseFieldsOf = (asked: VerifiedKey, callerKeyId: string) => object;
 
 /** Returns the changes in the feed after which a key may have ended: of its secret or rule, its owner, its parent's secret. */
-const endingsOf = ({ keyHash, parentHash, value }: VerifiedKey): readonly string[] => [
-  keyHash,
-  ownerChange(value.subject),
-  ...(parentHash === null ? [] : [parentHash]),
+const endingsOf = ({ presentedHash, userId, parent }: KnownKey): readonly string[] => [
+  presentedHash,
+  ownerChange(userId),
+  ...(parent === null ? [] : [parent.keyHash]),
 ];
 
 export type Leases = ReturnType<typeof createLeases>;
@@ -51,17 +51,17 @@ export function createLeases(
     const codes = await macs();
     const hasSeen = await hasSeenAll(cursor, codes);
     return (asked, callerKeyId) => {
-      const keyId = countedKeyId(asked.value);
+      const { id: keyId } = asked.holder;
       const units = unitsOf(keyId).map(({ kind, id, units }) => ({
         holder: codes.of('holder', `${kind} ${id}`),
         units,
       }));
       const leaseMs = hasSeen && units.every(({ units }) => units > 0) ? leaseMsOf(asked.endsAtMs) : 0;
-      reported.expect(keyId, asked.parentHash ?? asked.keyHash);
+      reported.expect(keyId, asked.key.parent?.keyHash ?? asked.key.presentedHash);
       return {
         fresh_ms: Math.floor(asked.verifiedAtMs - arrivedAtMs),
         bound_ms: feed.boundMs,
-        marks: endingsOf(asked).map((one) => markOf(codes, one)),
+        marks: endingsOf(asked.key).map((one) => markOf(codes, one)),
         tell: handleOf(codes, callerKeyId, keyId),
         ...(leaseMs > 0 && { lease_ms: leaseMs }),
         lease_uses: units,
