@@ -110,7 +110,7 @@ export interface Refused {
   readonly keyId?: string;
   readonly keyName?: string | undefined;
   readonly subject: string | undefined;
-  readonly parentId?: string | undefined;
+  readonly parentId?: string | null | undefined;
   readonly actor?: string;
   /** The rule that let a workload's token in as the key. */
   readonly rule?: { readonly id: string; readonly workload: object } | undefined;

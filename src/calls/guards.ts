@@ -196,6 +196,5 @@ function checkedLimit(limit: ToolLimit<never>): RateLimit {
 
 function callerIds({ caller: { requestId, traceId }, auth = {} }: GuardedCall): LogFields {
   const { keyId, subject: userId, parentId, actor } = auth;
-  const child = parentId && { parentId };
-  return { requestId, traceId, keyId, userId, ...child, ...(actor !== userId && { actor }) };
+  return { requestId, traceId, keyId, userId, parentId: parentId ?? undefined, ...(actor !== userId && { actor }) };
 }

@@ -54,13 +54,6 @@ export function createIdentify(verifyUserJwt: VerifyUserJwt, inspectKey: VerifyK
   };
 }
 
-/** Returns what the access log shows of an identity. */
-function namedBy(identity: UserIdentity | KeyIdentity): Refused {
-  if ('actor' in identity) return { subject: identity.subject, actor: identity.actor };
-  const { keyId, keyName, subject, parentId } = identity;
-  return { keyId, keyName, subject, parentId: parentId ?? undefined };
-}
-
 const isUnknownKey = (problem: Problem): boolean =>
   problem.code === 'invalid_api_key' && (problem.reason === 'malformed' || problem.reason === 'unknown');
 
@@ -118,7 +111,7 @@ export class Sender {
   as(credential: Credential | null): Refused | undefined {
     const { user = null, key = null } = this.#found ?? {};
     const verdict = credential === 'user_jwt' ? user : credential === 'api_key' ? key : null;
-    return verdict?.ok ? namedBy(verdict.value) : (verdict && refusedKeyIn(verdict.error)) || undefined;
+    return verdict?.ok ? verdict.value : (verdict && refusedKeyIn(verdict.error)) || undefined;
   }
 
   /** Returns the problem of a request without a credential. Logs it for a tool whose guard would, as that doesn't run. */
