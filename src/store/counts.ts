@@ -1,6 +1,7 @@
 // Stores last uses and counts, to which all processes add. A holder is a key, by its row number, or an owner, by the
 // negative of the number in `holders` (db/README.md, key_counts and key_months).
 
+import { memoize } from '../ground/cache.ts';
 import { DAY_S, dayAt } from '../ground/limits/rates.ts';
 import { MS_PER_DAY } from '../ground/runtime.ts';
 import type { CountsAsOf, Days, KeyCounts, UsesStore, WindowUses } from '../uses/store.ts';
@@ -144,10 +145,10 @@ const DAYS = 31;
 
 /**
  * Returns the statement for the days from one on. All in one, so that what is shown together is of one moment. It is the
- * same text all day: SQLite compiles it once.
+ * same text all day: it is made once, which takes longer than to run it, and SQLite compiles it once.
  */
-function usesByDay(firstDay: number): Statement['sql'] {
-  const { columns, join, isUsed } = selectedDays(firstDay, DAYS);
+const usesByDay = memoize((firstDay): Statement['sql'] => {
+  const { columns, join, isUsed } = selectedDays(Number(firstDay), DAYS);
   const sums = columns.map((column) => `sum(${column})`);
   return `SELECT 'key' AS of, k.id AS holder, iif(${isUsed}, json_array(${columns}), '[]') AS days
 FROM json_each(?1) i CROSS JOIN api_keys k ${join('k.row')} WHERE k.id = i.value
@@ -155,7 +156,7 @@ UNION ALL SELECT 'keys', n.value, (SELECT json_array(${sums}) FROM api_keys k ${
 FROM json_each(?2) n
 UNION ALL SELECT 'owner', h.owner, json_array(${columns})
 FROM json_each(?2) n CROSS JOIN holders h ${join('-h.row')} WHERE h.owner = n.value`;
-}
+});
 
 /** Keys whose days are summed in the event loop: some 500 months, in 2 ms. */
 const SUMMED_MAX = 200;
@@ -215,7 +216,7 @@ export const countsStore = (db: Database, usesPerWrite: number): UsesStore => ({
     const background = ownersKeys > SUMMED_MAX ? ({ background: true } as const) : {};
     const args = [JSON.stringify(keyIds), JSON.stringify(owners)];
     const found: DaysOf = { key: new Map(), keys: new Map(), owner: new Map() };
-    for (const { of, holder, days } of await db.read({ sql: usesByDay(firstDay), args, ...background }))
+    for (const { of, holder, days } of await db.read({ sql: usesByDay(`${firstDay}`), args, ...background }))
       found[of as keyof DaysOf].set(String(holder), daysIn(listIn(days), firstDay));
     return found;
   },
