@@ -49,8 +49,10 @@ function keysView() {
   </div>`;
 }
 
-const ownView = () => html`${page.task !== null && taskView(page.task)}
-  ${page.made !== null && html`<div class="card flush" at="made">${page.made.view()}</div>`}
+const workView = () => html`${page.task !== null && taskView(page.task)}
+  ${page.made !== null && html`<div class="card flush" at="made">${page.made.view()}</div>`}`;
+
+const ownView = () => html`${workView()}
   <div class="card flush" at="listed">${page.list.view()}</div>
   ${setup.asks && html`<p><a href="#ask=" at="ask">A program asks for a key</a></p>`}`;
 
@@ -72,8 +74,7 @@ function view() {
     <main class="stack">
       ${offer !== null && offerView(offer)}
       ${why !== null && offer === null && signInCard(why, waitingWords(task))}
-      ${session !== null && toldView(page.notice)}
-      ${session !== null && (isOwn(task) ? keysView() : taskView(task))}
+      ${session !== null && [toldView(page.notice), isOwn(task) ? keysView() : workView()]}
       ${why === null && session === null && offer === null && html`<p class="card" role="status">Signing in…</p>`}
     </main>`;
 }

@@ -96,8 +96,8 @@ function createView(task) {
     set({ made: null }, 'new');
   };
   const show = (made) => {
-    const isLeft = isOwn(page.task) && page.task !== task; // for another form, which stays
-    set({ task: isLeft ? page.task : null, made: newKey({ made, saved }) }, 'new key');
+    const other = page.task === task ? null : page.task; // what was begun meanwhile stays
+    set({ task: other, made: newKey({ made, saved }) }, 'new key');
     void page.list.load();
   };
   return keyForm({

@@ -126,8 +126,8 @@ describeInBrowser('no answer of the server', (browser) => {
 });
 
 describeInBrowser('an answer that comes late', (browser) => {
-  test('shows the new key beside the form of another one, which was begun meanwhile', async () => {
-    await using app = await appForBrowser();
+  test('shows the new key beside what was begun meanwhile: the form of another one, and a program’s code', async () => {
+    await using app = await appForBrowser({ env: { OAUTH_DEVICE: '1' } });
     await app.createKey('alice', { name: 'first' });
     await withKeysPage(browser(), app, await link(app), async ({ page }) => {
       const mayAnswer = Promise.withResolvers<void>();
@@ -145,7 +145,13 @@ describeInBrowser('an answer that comes late', (browser) => {
       await page.getByRole('button', { name: 'Create key' }).click();
       await page.getByRole('button', { name: 'Cancel' }).click();
       await begin('half typed');
+      await page.getByRole('link', { name: 'A program asks for a key' }).click();
+      const code = page.getByLabel('The code that the program shows');
+      await code.fill('BCDF');
       mayAnswer.resolve();
+      await page.getByRole('group', { name: 'New key of slow' }).waitFor();
+      expect(await code.inputValue()).toBe('BCDF');
+      await page.getByRole('button', { name: 'Cancel' }).click();
       await page.getByRole('group', { name: 'New key of slow' }).waitFor();
       expect(await name.inputValue()).toBe('half typed');
     });
