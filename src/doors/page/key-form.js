@@ -2,7 +2,6 @@
 
 import { html } from '../../pages/widgets/draw.js';
 import { spanWords } from '../../pages/widgets/key-row.js';
-import { KEY } from '../../pages/widgets/keys-list.js';
 import { complaint, daysOffered, inDays, setup, workButton } from '../../pages/widgets/parts.js';
 import { page, set } from './session.js';
 
@@ -167,8 +166,10 @@ export function typeAgain(form, typed) {
 
 /** Takes keys out of a field that isn't for keys: names and data are sent, and shown to others. Says so until the next act. */
 export function dropKey({ target }) {
-  if (!target.matches('#token, .tools input') && KEY.test(target.value)) {
-    target.value = target.value.replaceAll(new RegExp(KEY, 'g'), '');
+  const text = String(target.value);
+  const left = text.replace(/\w*_(?:live|test)_[0-9a-f]{64}/g, ''); // also before other text, as a pasted one may be
+  if (left !== text && !target.matches('#token, .tools input')) {
+    target.value = left;
     set({ notice: TAKEN_OUT });
   } else if (page.notice === TAKEN_OUT) set({ notice: '' });
 }
