@@ -24,57 +24,41 @@ export const EVENT_KINDS = [
   'child_ended',
 ] as const;
 
-/** One row of the trail: what was done to which key, by whom, and how. */
-export interface KeyEvent {
-  readonly seq: number;
-  readonly atMs: number;
+/** What was done to which key, by whom, and how. */
+export type KeyEvent = ReturnType<typeof eventOf>;
+
+/** Returns one row of the trail. */
+const eventOf = (row: Row) => ({
+  seq: wholeIn(row, 'seq'),
+  atMs: wholeIn(row, 'at_ms'),
   /** The key that the event is about; null: an owner, or the whole database. */
-  readonly keyId: string | null;
+  keyId: row.key_id as string | null,
   /** The owner that the event is about; null: the whole database. */
-  readonly owner: string | null;
-  readonly kind: (typeof EVENT_KINDS)[number];
+  owner: row.owner === '' ? null : String(row.owner),
+  kind: row.kind as (typeof EVENT_KINDS)[number],
   /** `sql`: typed into the database. */
-  readonly how: Origin['how'] | 'sql';
+  how: row.how as Origin['how'] | 'sql',
   /**
    * The `sub` of a user token, or who ran the command; for `connected`, the host that got the key; for `delegated`, the
    * child's id.
    */
-  readonly actor: string | null;
-  readonly requestId: string | null;
-  readonly address: string | null;
-  /** Whether an admin's tool did it. */
-  readonly byAdmin: boolean;
-  /** The fingerprint of the secret that the event is about. */
-  readonly fingerprint: string | null;
-  /** Which secret has ended, unless the owner ended the whole key. */
-  readonly secret: 'in_force' | 'next' | 'previous' | null;
-  /** The newest event of the restored backup, for `restored`. */
-  readonly backupSeq: number | null;
-  /** The id of the client that got the key, for `connected`, if the id is the URL of a client metadata document. */
-  readonly client: string | null;
-  /** What a rule let in, or could, for `rule_added`, `rule_removed`, and a `delegated` by a token; null: no rule. */
-  readonly workload: RuledWorkload | null;
-  /** The changed fields, for `changed` and `owner_changed`; null: another kind. */
-  readonly fields: readonly string[] | null;
-}
-
-const eventOf = (row: Row): KeyEvent => ({
-  seq: wholeIn(row, 'seq'),
-  atMs: wholeIn(row, 'at_ms'),
-  keyId: row.key_id as string | null,
-  owner: row.owner === '' ? null : String(row.owner),
-  kind: row.kind as KeyEvent['kind'],
-  how: row.how as KeyEvent['how'],
   actor: row.actor as string | null,
   requestId: row.request_id as string | null,
   address: row.address as string | null,
+  /** Whether an admin's tool did it. */
   byAdmin: row.by_admin === 1,
+  /** The fingerprint of the secret that the event is about. */
   fingerprint: row.fingerprint as string | null,
-  secret: row.secret as KeyEvent['secret'],
+  /** Which secret has ended, unless the owner ended the whole key. */
+  secret: row.secret as 'in_force' | 'next' | 'previous' | null,
+  /** The newest event of the restored backup, for `restored`. */
   backupSeq: row.backup_seq as number | null,
+  /** The id of the client that got the key, for `connected`, if the id is the URL of a client metadata document. */
   client: row.client as string | null,
-  workload: row.workload === null ? null : JSON.parse(textIn(row, 'workload')), // triggers write it
-  fields: row.fields === null ? null : listIn(row.fields),
+  /** What a rule let in, or could, for `rule_added`, `rule_removed`, and a `delegated` by a token; null: no rule. */
+  workload: row.workload === null ? null : (JSON.parse(textIn(row, 'workload')) as RuledWorkload), // triggers write it
+  /** The changed fields, for `changed` and `owner_changed`; null: another kind. */
+  fields: row.fields === null ? null : (listIn(row.fields) as readonly string[]),
 });
 
 export interface EventQuery {
