@@ -27,6 +27,8 @@ const IDLE_AFTER_MS = 60_000;
 /** When further behind than this, dropping everything is quicker than reading the changes. */
 const BEHIND_MAX = 10 * FEED_PAGE_MAX;
 
+const NEVER = Number.NEGATIVE_INFINITY;
+
 export interface FeedListener {
   /** A page was read after `asked`; its changes are reported next. */
   onPage?(asked: ReachedPosition, page: FeedPage): void;
@@ -42,9 +44,6 @@ export interface FeedOptions {
   readonly log: Log;
   readonly lagMaxMs: number;
 }
-
-/** What polls have proved of memory: nothing before the first, nor after an own change that none has seen. */
-type Proof = { readonly is: 'none' } | { readonly is: 'polled'; readonly beganMs: number };
 
 export class Feed {
   /** How old what is known may be when it is acted on. */
@@ -63,11 +62,15 @@ export class Feed {
   /** Whether the database holds keys of another form, and rules, according to the last page. */
   #holdsForeign = false;
   #holdsRules = false;
-  #proof: Proof = { is: 'none' };
+  /**
+   * When the last complete poll began (monotonic): memory was right then. Never, before the first, and after an own change
+   * that none has seen.
+   */
+  polledAtMs = NEVER;
   /** When a key was last verified. */
-  #usedAtMs = Number.NEGATIVE_INFINITY;
+  #usedAtMs = NEVER;
   /** When the last failed poll ended. */
-  #failedAtMs = Number.NEGATIVE_INFINITY;
+  #failedAtMs = NEVER;
 
   constructor({ store, clock, log, lagMaxMs }: FeedOptions) {
     this.boundMs = lagMaxMs - RESPONSE_MS;
@@ -91,11 +94,6 @@ export class Feed {
   current(nowMs = this.#clock.monotonicMs()): boolean {
     this.#usedAtMs = nowMs;
     return nowMs - this.polledAtMs <= this.boundMs;
-  }
-
-  /** Returns when the last complete poll began (monotonic): memory was right then. */
-  get polledAtMs(): number {
-    return this.#proof.is === 'polled' ? this.#proof.beganMs : Number.NEGATIVE_INFINITY;
   }
 
   /** Returns the position up to which listeners know all changes. */
@@ -139,7 +137,7 @@ export class Feed {
 
   /** Returns the age of what is known in ms; null before the first poll and after a `refresh` that failed. */
   lagMs = (): number | null =>
-    this.#proof.is === 'none' ? null : Math.round(this.#clock.monotonicMs() - this.#proof.beganMs);
+    this.polledAtMs === NEVER ? null : Math.round(this.#clock.monotonicMs() - this.polledAtMs);
 
   /** Returns whether a decision based on what was right at this time may still be acted on. */
   isFresh(atMs: number): boolean {
@@ -168,7 +166,7 @@ export class Feed {
     try {
       await this.pollNow();
     } catch (error) {
-      this.#proof = { is: 'none' };
+      this.polledAtMs = NEVER;
       outageIn(error);
     }
   }
@@ -193,7 +191,7 @@ export class Feed {
     const beganMs = this.#clock.monotonicMs();
     try {
       await this.#readOn();
-      this.#proof = { is: 'polled', beganMs };
+      this.polledAtMs = beganMs;
       this.#outage.ended();
     } catch (error) {
       this.#failedAtMs = this.#clock.monotonicMs();
