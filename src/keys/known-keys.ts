@@ -31,7 +31,7 @@ const REFUSED_MAX = 20_000;
 const ENTRY_TTL_MS_MAX = 5 * 60_000;
 const ENTRY_TTL_MS_MIN = 4 * 60_000;
 
-/** The most changed owners tracked, each for the longest life of a cache entry. */
+/** The most changed owners tracked. Beyond them every key is read again, once. */
 const CHANGED_OWNERS_MAX = 10_000;
 
 /** A key as it was read. */
@@ -196,7 +196,7 @@ export class KnownKeys {
       this.#refused.delete(keyHash);
     }
     this.#reads.forgetAll(); // one under way may predate the change, of a key or its parent: later callers read again
-    if (owners.size > 0) this.#owners.add(owners, this.#options.clock.monotonicMs());
+    if (owners.size > 0) this.#owners.add(owners);
   }
 
   #forgetAll(): void {
@@ -234,43 +234,30 @@ function estimateBytes(key: KnownKey): number {
 // Tracks owners that changed recently. Whatever was read about their keys before is stale; a version number shows it,
 // so a change costs the same however many keys are cached.
 
-interface Change {
-  /** The version that this change made. */
-  readonly version: number;
-  /** Monotonic. By then every cache entry read before the change has expired. */
-  readonly untilMs: number;
-}
-
 class ChangedOwners {
-  readonly #changes = new Map<string, Change>(); // the oldest first
+  /** The version that each owner's last change made. */
+  readonly #versions = new Map<string, number>();
   /** The current version, to store with what is read now. */
   version = 0;
   /** The version in which all owners changed. */
   #allVersion = 0;
 
   /** Adds owners that changed; beyond the maximum, all. */
-  add(owners: Iterable<string>, nowMs: number): void {
+  add(owners: Iterable<string>): void {
     this.version += 1;
-    for (const [owner, { untilMs }] of this.#changes) {
-      if (nowMs < untilMs) break;
-      this.#changes.delete(owner);
-    }
-    for (const owner of owners) {
-      this.#changes.delete(owner);
-      this.#changes.set(owner, { version: this.version, untilMs: nowMs + ENTRY_TTL_MS_MAX });
-    }
-    if (this.#changes.size > CHANGED_OWNERS_MAX) this.addAll();
+    for (const owner of owners) this.#versions.set(owner, this.version);
+    if (this.#versions.size > CHANGED_OWNERS_MAX) this.addAll();
   }
 
   /** Adds all owners: anything may have changed. */
   addAll(): void {
     this.version += 1;
     this.#allVersion = this.version;
-    this.#changes.clear();
+    this.#versions.clear();
   }
 
   hasChangedSince(version: number, owner: string): boolean {
     if (version < this.#allVersion) return true;
-    return this.#changes.size > 0 && version < (this.#changes.get(owner)?.version ?? 0);
+    return this.#versions.size > 0 && version < (this.#versions.get(owner) ?? 0);
   }
 }
