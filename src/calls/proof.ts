@@ -47,39 +47,28 @@ export function createRecheck(feed: Feed, log: Log): Recheck {
 
 type Report = Parameters<Progress>;
 
-/** The state of a call's progress. While the credential is revalidated, the latest report waits. */
-type ProgressState =
-  | { readonly is: 'open' }
-  | { readonly is: 'checking'; readonly latest: Report }
-  | { readonly is: 'ended' };
-
-const OPEN: ProgressState = { is: 'open' };
-const ENDED: ProgressState = { is: 'ended' };
-
 /** Sends a call's progress while its credential is good, and none after it has ended. Outages drop reports. */
 export function provedProgress(recheck: Recheck, call: Call, send: Progress): Progress {
-  let state = OPEN;
+  let waiting: Report | undefined; // the latest, while the credential is revalidated
+  let hasEnded = false;
 
   async function check(): Promise<void> {
     try {
       const problem = (await recheck([call])).get(call);
-      if (problem !== undefined) {
-        state = problem.code === 'store_unavailable' ? OPEN : ENDED;
-        return;
-      }
-      const report = state.is === 'checking' ? state.latest : undefined;
-      state = OPEN;
-      if (report !== undefined) send(...report);
+      const report = waiting;
+      waiting = undefined;
+      hasEnded = problem !== undefined && problem.code !== 'store_unavailable';
+      if (problem === undefined && report !== undefined) send(...report);
     } catch {
-      state = ENDED; // a bug, which the check before the result meets again and logs
+      hasEnded = true; // a bug, which the check before the result meets again and logs
     }
   }
 
   return (...report) => {
-    if (state.is === 'open' && recheck.isFresh(call.proof)) return send(...report);
-    if (state.is === 'ended') return;
-    const isChecking = state.is === 'checking';
-    state = { is: 'checking', latest: report };
+    if (hasEnded) return;
+    const isChecking = waiting !== undefined;
+    if (!isChecking && recheck.isFresh(call.proof)) return send(...report);
+    waiting = report;
     if (!isChecking) void check();
   };
 }
