@@ -81,16 +81,13 @@ const COMMIT: Statement = { sql: 'COMMIT' };
 /** `FULL`: a commit is on the disk before it is acknowledged. `NORMAL`: it survives the process, but not a power cut. */
 export type Durability = 'FULL' | 'NORMAL';
 
-/** `durability` is that of the last transaction; null before the first. */
-type State =
-  | { readonly is: 'not_open' }
-  | { readonly is: 'open'; readonly sqlite: SqliteConnection; readonly durability: Durability | null }
-  | { readonly is: 'closed' };
-
 export class Connection {
   readonly #path: string;
   readonly #readOnly: boolean;
-  #state: State = { is: 'not_open' };
+  #sqlite: SqliteConnection | undefined;
+  /** That of the last transaction; null before the first. */
+  #durability: Durability | null = null;
+  #isClosed = false;
 
   constructor(path: string, readOnly: boolean) {
     this.#path = path;
@@ -99,12 +96,16 @@ export class Connection {
 
   /** Returns SQLite's connection, opened if need be. Throws an Error once it is closed. */
   sqlite(): SqliteConnection {
-    return this.#opened().sqlite;
+    if (this.#isClosed) throw Object.assign(new Error('the store is closed'), { code: 'SQLITE_CANTOPEN' });
+    this.#sqlite ??= opened(this.#path, this.#readOnly);
+    return this.#sqlite;
   }
 
   /** Runs `work` in one transaction. Throws what `work` or SQLite throws, and then writes nothing. */
   transaction<T>(durability: Durability, work: (sqlite: SqliteConnection) => T): T {
-    const sqlite = this.#withDurability(durability);
+    const sqlite = this.sqlite();
+    if (this.#durability !== durability) sqlite.exec(`PRAGMA synchronous = ${durability}`);
+    this.#durability = durability;
     sqlite.all(BEGIN);
     try {
       const result = work(sqlite);
@@ -117,27 +118,15 @@ export class Connection {
   }
 
   close(): void {
-    if (this.#state.is === 'open') this.#state.sqlite.close();
-    this.#state = { is: 'closed' };
+    if (!this.#isClosed) this.#sqlite?.close();
+    this.#isClosed = true;
   }
+}
 
-  #opened() {
-    if (this.#state.is === 'open') return this.#state;
-    if (this.#state.is === 'closed') throw Object.assign(new Error('the store is closed'), { code: 'SQLITE_CANTOPEN' });
-    const sqlite = openSqlite(this.#path, { lockWaitMs: LOCK_WAIT_MS, readOnly: this.#readOnly });
-    sqlite.exec(`PRAGMA wal_autocheckpoint = ${LOG_PAGES_MAX}`);
-    const opened = { is: 'open', sqlite, durability: null } as const;
-    this.#state = opened;
-    return opened;
-  }
-
-  #withDurability(durability: Durability): SqliteConnection {
-    const { sqlite, durability: before } = this.#opened();
-    if (before === durability) return sqlite;
-    sqlite.exec(`PRAGMA synchronous = ${durability}`);
-    this.#state = { is: 'open', sqlite, durability };
-    return sqlite;
-  }
+function opened(path: string, readOnly: boolean): SqliteConnection {
+  const sqlite = openSqlite(path, { lockWaitMs: LOCK_WAIT_MS, readOnly });
+  sqlite.exec(`PRAGMA wal_autocheckpoint = ${LOG_PAGES_MAX}`);
+  return sqlite;
 }
 
 /** Waits for a random time, in which the process that holds the lock may finish. */
