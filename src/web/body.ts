@@ -2,7 +2,7 @@
 // a bounded pool until their requests are over; if it is full, slow senders are cut off.
 
 import { LIMITS } from '../ground/limits/index.ts';
-import type { Held, Pool } from '../ground/limits/pool.ts';
+import type { Pool } from '../ground/limits/pool.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import { type Awaitable, err, ok, type Result } from '../ground/result.ts';
 import type { RequestContext } from './context.ts';
@@ -108,77 +108,57 @@ async function readCounted(
   length: number,
   refusal?: Body,
 ): Promise<Body> {
-  const body = new CountedBody(pool, (context.request.body as ReadableStream<Uint8Array>).getReader());
-  if (!body.holds(length)) return OVERLOADED_BODY;
-  context.defer(body.release);
+  const reader = (context.request.body as ReadableStream<Uint8Array>).getReader();
+  const text = new CountedText();
+  let isCut = false; // for lack of room: what has arrived must not be parsed, as it may be JSON by itself
+  const held = pool(() => {
+    isCut = true;
+    void reader.cancel().catch(() => {});
+  });
+  if (!held.hold(length)) return OVERLOADED_BODY;
+  context.defer(() => void held.hold(0));
   try {
-    for (let piece = await body.read(); piece !== undefined; piece = await body.read()) {
+    for (let { value: piece } = await reader.read(); piece !== undefined; { value: piece } = await reader.read()) {
       if (refusal !== undefined && piece.byteLength > 0) return refusal;
-      body.add(piece);
-      if (body.bytes > BODY_BYTES_MAX) return TOO_LARGE;
-      if (body.bytes > Math.max(length, BYTES_COUNTED) && !body.holds(body.bytes)) return OVERLOADED_BODY;
+      text.add(piece);
+      held.moved(piece.byteLength);
+      if (text.bytes > BODY_BYTES_MAX) return TOO_LARGE;
+      if (text.bytes > Math.max(length, BYTES_COUNTED) && !held.hold(text.bytes)) return OVERLOADED_BODY;
     }
-    if (body.isCut) return INVALID_BODY;
-    context.bodyBytes = body.bytes;
-    const text = body.finished();
-    if (text === undefined) return NOT_UTF8;
-    return ok(body.bytes === 0 ? undefined : parse(text));
+    if (isCut) return INVALID_BODY;
+    held.keep();
+    context.bodyBytes = text.bytes;
+    return text.bytes === 0 ? NO_BODY : ok(parse(text.whole()));
   } catch (error) {
     return unreadable(error);
   }
 }
 
-/** A body that is being received, which counts against the pool. */
-class CountedBody {
+/** Text that arrives in pieces. What is not UTF-8 is counted on: its size is checked first. */
+class CountedText {
   bytes = 0;
-  /** Whether the rest was not read, for lack of room. What has arrived must not be parsed: it may be JSON by itself. */
-  isCut = false;
-  readonly release = () => void this.#held.hold(0);
-  readonly #held: Held;
+  #text = '';
+  #error: unknown;
   readonly #decoder = new TextDecoder('utf-8', { fatal: true });
-  /** The text so far; undefined if it is not UTF-8. */
-  #text: string | undefined = '';
-
-  constructor(
-    pool: Pool,
-    readonly reader: ReadableStreamDefaultReader<Uint8Array>,
-  ) {
-    this.#held = pool(() => {
-      this.isCut = true;
-      void reader.cancel().catch(() => {});
-    });
-  }
-
-  /** Reserves bytes. Returns false, and changes nothing, if the pool has no room for them. */
-  holds(bytes: number): boolean {
-    return this.#held.hold(bytes);
-  }
-
-  /** Returns the next piece; undefined at the end. */
-  async read(): Promise<Uint8Array | undefined> {
-    const { done, value } = await this.reader.read();
-    return done ? undefined : value;
-  }
 
   add(piece: Uint8Array): void {
     this.bytes += piece.byteLength;
-    this.#held.moved(piece.byteLength);
     this.#decode(piece);
+  }
+
+  /** Throws the decoder's error if it is not UTF-8. */
+  whole(): string {
+    this.#decode();
+    if (this.#error !== undefined) throw this.#error;
+    return this.#text;
   }
 
   #decode(piece?: Uint8Array): void {
     try {
-      if (this.#text !== undefined) this.#text += this.#decoder.decode(piece, { stream: piece !== undefined });
-    } catch {
-      this.#text = undefined; // its size still counts first
+      if (this.#error === undefined) this.#text += this.#decoder.decode(piece, { stream: piece !== undefined });
+    } catch (error) {
+      this.#error = error;
     }
-  }
-
-  /** Returns the whole text; undefined if it is not UTF-8. */
-  finished(): string | undefined {
-    this.#held.keep();
-    this.#decode();
-    return this.#text;
   }
 }
 
