@@ -112,30 +112,19 @@ export async function acquireAll(
   return releaseAll;
 }
 
-// One queue for each owner with waiting entries, served in turn. Every operation, even finding the longest queue, takes
-// constant time in the number of owners.
+// One queue for each owner with waiting entries, served in turn. Only finding the longest one takes time by the number of
+// owners: when no more may wait.
 
 /** A name, or a symbol for those who share everything, because no name can be equal to it. */
 type Owner = string | symbol;
 
 export function createQueues<T>() {
   const queues = new Map<Owner, T[]>();
-  const byLength: (Set<Owner> | undefined)[] = []; // index n: the owners with n waiting; the last is never empty
   let size = 0;
-
-  function resized(owner: Owner, before: number, after: number): void {
-    size += after - before;
-    byLength[before]?.delete(owner);
-    if (after > 0) {
-      const owners = byLength[after] ?? new Set();
-      byLength[after] = owners.add(owner);
-    }
-    while (byLength.length > 0 && (byLength.at(-1)?.size ?? 0) === 0) byLength.pop();
-  }
 
   function take(owner: Owner, queue: T[], at: number): void {
     queue.splice(at, 1);
-    resized(owner, queue.length + 1, queue.length);
+    size -= 1;
     if (queue.length === 0) queues.delete(owner);
   }
 
@@ -148,7 +137,7 @@ export function createQueues<T>() {
       const queue = queues.get(owner) ?? [];
       queues.set(owner, queue);
       queue.push(one);
-      resized(owner, queue.length - 1, queue.length);
+      size += 1;
     },
     /** Removes an entry, if it still waits. */
     remove(owner: Owner, one: T): void {
@@ -171,9 +160,13 @@ export function createQueues<T>() {
     },
     /** Returns the last entry of one of the longest queues; null if nobody waits. */
     longest(): { readonly owner: Owner; readonly last: T; readonly length: number } | null {
-      const [owner] = byLength.at(-1) ?? [];
-      const last = owner === undefined ? undefined : queues.get(owner)?.at(-1);
-      return owner === undefined || last === undefined ? null : { owner, last, length: byLength.length - 1 };
+      let longest: { owner: Owner; last: T; length: number } | null = null;
+      for (const [owner, queue] of queues) {
+        const last = queue.at(-1);
+        if (last !== undefined && queue.length > (longest?.length ?? 0))
+          longest = { owner, last, length: queue.length };
+      }
+      return longest;
     },
   };
 }
