@@ -124,11 +124,6 @@ interface Write {
   reject(error: unknown): void;
 }
 
-/** The result of a group. `written`: the results of its first writes; the others wait on. */
-type Outcome =
-  | { readonly is: 'written'; readonly written: readonly (readonly Written[])[] }
-  | { readonly is: 'locked' | 'failed'; readonly error: unknown };
-
 interface GroupCommitOptions {
   readonly connection: Connection;
   readonly thread: FileThread;
@@ -140,7 +135,7 @@ interface GroupCommitOptions {
 class GroupCommit {
   readonly #options: GroupCommitOptions;
   readonly #waiting: Write[] = [];
-  #state: 'idle' | 'committing' = 'idle';
+  #isCommitting = false;
 
   constructor(options: GroupCommitOptions) {
     this.#options = options;
@@ -153,24 +148,24 @@ class GroupCommit {
       const inThread = alone && statements.some(({ background }) => background);
       const untilMs = performance.now() + RETRY_MS_MAX;
       this.#waiting.push({ statements, durability, inThread, untilMs, alone, resolve, reject });
-      if (this.#state === 'idle') void this.#commitAll();
+      if (!this.#isCommitting) void this.#commitAll();
     });
   }
 
   async #commitAll(): Promise<void> {
-    this.#state = 'committing';
+    this.#isCommitting = true;
     while (this.#waiting.length > 0) {
       await nextTurn(); // writes of this turn of the event loop join the group
       if (this.#waiting[0]?.inThread) {
         await this.#commitInThread(this.#waiting[0]);
         continue;
       }
-      const outcome = await this.#options.takeTurn(() => this.#commitNext());
-      if (outcome.is !== 'locked') continue;
-      this.#rejectLate(outcome.error);
+      const busy = await this.#options.takeTurn(() => this.#commitNext());
+      if (busy === null) continue;
+      this.#rejectLate(busy.error);
       await pauseWhileLocked();
     }
-    this.#state = 'idle';
+    this.#isCommitting = false;
   }
 
   async #commitInThread({ statements, resolve, reject }: Write): Promise<void> {
@@ -183,12 +178,24 @@ class GroupCommit {
     }
   }
 
-  #commitNext(): Outcome {
+  /**
+   * Runs the next group in one transaction, or only its beginning if that takes long. Returns SQLite's error if the file is
+   * locked. Isolates a write that fails: the group was rolled back, and each of its writes runs again alone.
+   */
+  #commitNext(): { readonly error: unknown } | null {
+    const { connection, check } = this.#options;
     const group = this.#nextGroup();
-    const outcome = this.#transact(group);
-    if (outcome.is === 'written') for (const written of outcome.written) this.#waiting.shift()?.resolve(written);
-    if (outcome.is === 'failed') this.#isolate(group, outcome.error);
-    return outcome;
+    try {
+      check();
+      const durability = group[0]?.durability ?? 'FULL';
+      const written = connection.transaction(durability, (sqlite) => runWrites(sqlite, group));
+      for (const one of written) this.#waiting.shift()?.resolve(one);
+    } catch (error) {
+      if (isBusy(error)) return { error };
+      if (group.length === 1) this.#waiting.shift()?.reject(error);
+      for (const write of group) write.alone = true;
+    }
+    return null;
   }
 
   /** Returns the writes that share the next commit, and leaves them in the queue. */
@@ -197,24 +204,6 @@ class GroupCommit {
     if (first?.alone) return [first];
     const end = this.#waiting.findIndex((one) => one.alone || one.durability !== first?.durability);
     return this.#waiting.slice(0, end === -1 ? GROUP_MAX : Math.min(GROUP_MAX, end));
-  }
-
-  /** Runs the group in one transaction, or only its beginning if that takes long. */
-  #transact(group: readonly Write[]): Outcome {
-    const { connection, check } = this.#options;
-    try {
-      check();
-      const durability = group[0]?.durability ?? 'FULL';
-      return { is: 'written', written: connection.transaction(durability, (sqlite) => runWrites(sqlite, group)) };
-    } catch (error) {
-      return { is: isBusy(error) ? 'locked' : 'failed', error };
-    }
-  }
-
-  /** Isolates a write that fails: the group was rolled back, and each of its writes runs again alone. */
-  #isolate(group: readonly Write[], error: unknown): void {
-    if (group.length === 1) this.#waiting.shift()?.reject(error);
-    for (const write of group) write.alone = true;
   }
 
   #rejectLate(error: unknown): void {
