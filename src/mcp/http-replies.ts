@@ -33,11 +33,11 @@ export function createHttpReplies(streams: Streams) {
     respond(
       { text, status, operation, call, challenge }: Reply,
       request: RequestMessage,
-      { era, sender }: Peer,
+      { era, sender, signIn }: Peer,
     ): Response {
       const { context } = sender;
       const limits = call?.response.limits ?? operation?.initialLimits;
-      if (challenge) return problemResponse(challenge.problem, context.requestId, challenge.header, limits);
+      if (challenge) return unauthorized(context, challenge, signIn, limits);
       return (
         write(context, text, status, limits) ??
         write(context, deniedText(request, era, OVERLOADED), 200, limits) ??
@@ -59,7 +59,8 @@ export function unauthorized(
   signIn: SignIn | null,
   limits?: RateLimitStates,
 ) {
-  const at = credentials.xApiKey === null ? signIn?.under(publicUrl) : undefined;
+  const isOfClient = problem.code !== 'invalid_api_key' || credentials.xApiKey === null;
+  const at = isOfClient ? signIn?.under(publicUrl) : undefined;
   return problemResponse(problem, requestId, challengeFor(problem, at ?? null), limits);
 }
 

@@ -56,8 +56,8 @@ export interface Reply {
   readonly call?: Call;
   /** The status of such a response; 200 by default. */
   readonly status?: 400 | 404;
-  /** The challenge that such a response sends instead of the text. */
-  readonly challenge?: { readonly problem: Problem; readonly header: string } | undefined;
+  /** The problem for which such a response sends a challenge instead of the text. */
+  readonly challenge?: Problem | undefined;
 }
 
 /** Handles a request, synchronously if nothing has to be awaited. */
@@ -112,7 +112,8 @@ export function createMcp({ offered, listsAll, requestStates, run, clock, log }:
     function reply(ended: ToolResult): Reply {
       progress?.stop();
       const { text, errorCode, isError } = callResultText(request.id, era, operation, ended, call.requestId);
-      const challenge = ended.ok ? undefined : challengeOf(ended.error, call.response, peer, isChallenged);
+      const challenge =
+        !ended.ok && isChallenge(ended.error, call.response, peer, isChallenged) ? ended.error : undefined;
       return { text, errorCode, isError, call, challenge };
     }
     return chain(result, reply);
@@ -146,22 +147,18 @@ function progressOf({ params }: RequestMessage, send: ((message: string) => void
 }
 
 /**
- * Returns the challenge for a client that signs in, or whose guard refuses a key of a header that has ended. A key that
- * ends during the call is reported in the result: the tool has run.
+ * Returns whether a problem challenges a client that signs in, or whose guard refuses a key of a header that has ended. A key
+ * that ends during the call is reported in the result: the tool has run.
  */
-function challengeOf(
+function isChallenge(
   problem: Problem,
   { refused }: CallResponse,
-  { sender, signIn, begin }: Peer,
+  { sender, begin }: Peer,
   isChallenged: boolean,
-): Reply['challenge'] {
-  const { credentials, publicUrl } = sender.context;
-  const isRefused = begin === undefined && refused !== undefined && carriesCredential(credentials);
-  const hasEnded = isRefused && isEndedKey(problem);
-  if (!isChallenged && !hasEnded) return undefined;
-  const signsIn = isChallenged || credentials.xApiKey === null;
-  const header = challengeFor(problem, signsIn ? (signIn?.under(publicUrl) ?? null) : null);
-  return header === null ? undefined : { problem, header };
+): boolean {
+  if (isChallenged) return challengeFor(problem, null) !== null;
+  const isRefused = begin === undefined && refused !== undefined && carriesCredential(sender.context.credentials);
+  return isRefused && isEndedKey(problem);
 }
 
 const CANNOT_ASK = { ok: true, value: undefined } as const;

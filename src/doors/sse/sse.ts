@@ -164,9 +164,7 @@ function createReply(mcp: Mcp, sessions: Sessions, signIn: SignIn | null) {
       sessions.beginRequest(session);
       try {
         const { text, challenge, call } = await mcp(message, peer);
-        if (challenge) {
-          return problemResponse(challenge.problem, sender.context.requestId, challenge.header, call?.response.limits);
-        }
+        if (challenge) return unauthorized(sender.context, challenge, signIn, call?.response.limits);
         if (!isCancelled()) sendReply(stream, text, () => deniedText(message, 'legacy', OVERLOADED));
         return accepted();
       } finally {
