@@ -43,8 +43,7 @@ function operatorPanels(list, open) {
   const dataView = (key) =>
     metadataOf(key.item) &&
     html`<p class="hint" at="data of ${key.id}">Data: <bdi>${dataWords(metadataOf(key.item))}</bdi></p>`;
-  const opener = ({ owner }) =>
-    html`<button onclick=${() => open(owner)} aria-label="Open the owner ${owner}">Open <bdi>${owner}</bdi></button>`;
+  const opener = ({ owner }) => html`<button onclick=${() => open(owner)}>Open the owner <bdi>${owner}</bdi></button>`;
   return {
     ...panels,
     buttons: (key) => [open && opener(key), panels.buttons(key)],

@@ -237,8 +237,9 @@ export const STATES: readonly State[] = [
     async act(page) {
       await press(page, 'All keys');
       await press(page, 'Expire within 7 days');
+      await page.getByRole('button', { name: /^More about/ }).click();
     },
-    shows: text('1 found; looked through'),
+    shows: madeByAlice,
   },
   {
     name: 'owner',
