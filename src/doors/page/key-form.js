@@ -167,7 +167,7 @@ export function typeAgain(form, typed) {
 /** Takes keys out of a field that isn't for keys: names and data are sent, and shown to others. Says so until the next act. */
 export function dropKey({ target }) {
   const text = String(target.value);
-  const left = text.replace(/\w*_(?:live|test)_[0-9a-f]{64}/g, ''); // also before other text, as a pasted one may be
+  const left = text.replace(/\w{2,12}_(?:live|test)_[0-9a-f]{64}/g, ''); // also before other text, as a pasted one may be
   if (left !== text && !target.matches('#token, .tools input')) {
     target.value = left;
     set({ notice: TAKEN_OUT });
