@@ -3,7 +3,7 @@
 
 import type { JSONWebKeySet } from 'jose';
 import { singleFlight } from '../ground/cache.ts';
-import { fetchDocument, fetchFault, inTime } from '../ground/documents.ts';
+import { fetchDocument, fetchFault, inTime } from '../ground/fetching.ts';
 import { isLoopback } from '../ground/ip.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { expected, isObject, type JsonObject } from '../ground/text.ts';

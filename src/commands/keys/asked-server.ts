@@ -2,7 +2,7 @@
 // of the device grant (RFC 8628) and the token endpoint are accepted.
 
 import * as v from 'valibot';
-import { bodyOf, fetchEncoded } from '../../ground/documents.ts';
+import { bodyOf, fetchEncoded } from '../../ground/fetching.ts';
 import { isObject, type JsonObject } from '../../ground/text.ts';
 import { isIdShaped, isKeyShaped } from '../../keys/record.ts';
 import { CommandError } from '../io.ts';

@@ -5,7 +5,7 @@ import type { Env } from '../../config/env.ts';
 import { contradictions, misspelt, withoutEffect } from '../../config/settings-report.ts';
 import { readTls } from '../../config/tls.ts';
 import { operatingRules } from '../../doors/rules/index.ts';
-import { fetchEncoded } from '../../ground/documents.ts';
+import { fetchEncoded } from '../../ground/fetching.ts';
 import { isLoopback } from '../../ground/ip.ts';
 import { outageIn, StoreOutage } from '../../ground/result.ts';
 import { systemClock } from '../../ground/runtime.ts';

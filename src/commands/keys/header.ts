@@ -2,7 +2,7 @@
 // from the server (RFC 8628), and says so; the next call continues with the same request. The key is stored in a file, and
 // sent only to that server: a repository may name any URL.
 
-import { fetchEncoded } from '../../ground/documents.ts';
+import { fetchEncoded } from '../../ground/fetching.ts';
 import { reasonOf, withoutControls } from '../../ground/text.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, UsageError } from '../io.ts';

@@ -4,7 +4,7 @@
 import { admissionOf, type ClientRules } from '../../config/client-ids.ts';
 import { isSameRedirect } from '../../config/redirects.ts';
 import { createLruCache, singleFlights } from '../../ground/cache.ts';
-import { fetchDocument, fetchFault, inTime } from '../../ground/documents.ts';
+import { fetchDocument, fetchFault, inTime } from '../../ground/fetching.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
 import { acquireAll, createFairSemaphore } from '../../ground/limits/semaphore.ts';
 import { invalidInput, type Problem } from '../../ground/problem.ts';

@@ -1,7 +1,7 @@
 // Sends spans in batches: OTLP 1.x over HTTP, as JSON. One request at a time, in bounded memory; what can't be sent is
 // dropped and counted. No call waits for it.
 
-import { bodyOf, fetchEncoded, fetchFault, inTime } from '../../ground/documents.ts';
+import { bodyOf, fetchEncoded, fetchFault, inTime } from '../../ground/fetching.ts';
 import { type Cancel, type Clock, withTimeout } from '../../ground/runtime.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../../ground/server-info.ts';
 import { isObject } from '../../ground/text.ts';
