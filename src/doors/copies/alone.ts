@@ -9,7 +9,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { makePrivate } from '../../ground/private-files.ts';
 import { StoreOutage } from '../../ground/result.ts';
 import { embeddedDatabase } from '../../store/embedded/database.ts';
-import { copyOntoDisk } from './pages.ts';
+import { copyOntoDisk } from './file-copy.ts';
 
 export type FileAlone = NonNullable<Awaited<ReturnType<typeof holdAlone>>>;
 

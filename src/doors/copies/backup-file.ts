@@ -10,8 +10,8 @@ import { reasonOf } from '../../ground/text.ts';
 import { type Database, UnusableDatabase } from '../../store/database.ts';
 import { embeddedDatabase } from '../../store/embedded/database.ts';
 import { inspect, migrate } from '../../store/schema.ts';
-import type { Read } from './copying.ts';
-import { copyOntoDisk, shorten } from './pages.ts';
+import { copyOntoDisk, shorten } from './file-copy.ts';
+import type { Read } from './row-copy.ts';
 
 export interface Backup {
   /** The path of a copy of the file, migrated to this version's schema. */

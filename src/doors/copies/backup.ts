@@ -18,8 +18,8 @@ import { remoteDatabase } from '../../store/remote/database.ts';
 import { inspect, MAY_BE_OURS } from '../../store/schema.ts';
 import { LEFT_OUT_TABLES, TABLES } from '../../store/tables.ts';
 import { letSignalsIn } from './backup-file.ts';
-import { newerPagesOf, pagesOf, putChanged, putRows, withoutTriggers } from './copying.ts';
-import { copyPages } from './pages.ts';
+import { copyPages } from './file-copy.ts';
+import { newerPagesOf, pagesOf, putChanged, putRows, withoutTriggers } from './row-copy.ts';
 
 /** Rows read and written at once: some 200 KB of keys, 5 MB of the longest, and a remote database sends 10 at most. */
 const PAGE_ROWS = 500;

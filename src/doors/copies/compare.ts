@@ -4,7 +4,7 @@ import { fingerprintOf } from '../../keys/record.ts';
 import { type Database, firstOf, type Row } from '../../store/database.ts';
 import { hasSecret, rowBy } from '../../store/rows.ts';
 import { type Backup, letSignalsIn } from './backup-file.ts';
-import { pagesOf, type Read } from './copying.ts';
+import { pagesOf, type Read } from './row-copy.ts';
 
 export type Restoring = Awaited<ReturnType<typeof compare>>;
 

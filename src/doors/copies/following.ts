@@ -9,8 +9,8 @@ import type { FileThread } from '../../store/embedded/thread.ts';
 import { CHANGES, pageOf } from '../../store/key-reads.ts';
 import { TABLES } from '../../store/tables.ts';
 import { statementsOf } from '../../store/upkeep.ts';
-import { newerPagesOf, pagesOf, putChanged, putRows, type Read } from './copying.ts';
 import { FOLLOWED } from './replica-file.ts';
+import { newerPagesOf, pagesOf, putChanged, putRows, type Read } from './row-copy.ts';
 
 /** Rows read at once, some 100 KB, which block this process for a few milliseconds. */
 const PAGE_ROWS = 250;

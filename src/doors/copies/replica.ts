@@ -13,9 +13,9 @@ import { createFileThread } from '../../store/embedded/thread.ts';
 import type { ReplicaOptions } from '../../store/remote/open.ts';
 import type { Log } from '../../watch/log.ts';
 import { createOutageLog, type OutageLog } from '../../watch/outage.ts';
-import type { Read } from './copying.ts';
 import { followOn, POSITION, positionOf, type Step } from './following.ts';
 import { openInPlace, openReplica, refuseForeign } from './replica-file.ts';
+import type { Read } from './row-copy.ts';
 
 /** How often it follows. While it lags, unknown keys are read from the primary, which costs a few reads. */
 const FOLLOW_EVERY_MS = 1000;

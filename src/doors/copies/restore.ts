@@ -5,7 +5,7 @@ import { outageIn } from '../../ground/result.ts';
 import { type Database, firstOf, type Row, type Statement } from '../../store/database.ts';
 import { LEFT_OUT_TABLES, TABLES } from '../../store/tables.ts';
 import type { Backup } from './backup-file.ts';
-import { pagesOf, putRows, quoted, type Read, withoutTriggers } from './copying.ts';
+import { pagesOf, putRows, quoted, type Read, withoutTriggers } from './row-copy.ts';
 
 const RESTORED = TABLES.filter(({ backup }) => backup === 'restored');
 const EVENTS = 'key_events';
