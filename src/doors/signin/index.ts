@@ -1,6 +1,6 @@
 // How programs get a key, with a person's consent (src/mcp/README.md, Signing in): OAuth clients by a code, devices by asking.
 // A door: the server works without it. In the protocol's order: clients.ts, authorization-request.ts, authorize.ts, codes.ts,
-// token-code.ts; and device-request.ts, device-decision.ts.
+// code-grant.ts; and device-request.ts, device-decision.ts.
 
 import type { DoorRoutes } from '../../api/index.ts';
 import { logRefusal, parameter } from '../../api/oauth.ts';
@@ -12,12 +12,12 @@ import { type AuthorizationRefusal, decide } from './authorization-request.ts';
 import { authorizeRoute } from './authorize.ts';
 import { createClientDocuments } from './client-documents.ts';
 import { createClients, registerRoute } from './clients.ts';
+import { createCodeGrant } from './code-grant.ts';
 import { createCodes, createGrants } from './codes.ts';
 import { createDeviceGrant, DEVICE_GRANT, deviceDecisionRoutes } from './device-decision.ts';
 import { deviceAuthorizationRoute } from './device-request.ts';
 import type { SignInOptions, SignInParts } from './options.ts';
 import { createCodeStore, createFindCode } from './store.ts';
-import { createCodeGrant } from './token-code.ts';
 
 export function openSignIn(core: SignInOptions) {
   const { config, db, lookupBudgets, sha256, log } = core;
