@@ -1,5 +1,5 @@
 // Identifies clients. The id of a client that registers (POST /register, RFC 7591) contains its registration under a MAC,
-// so the server stores nothing. A client whose id is a URL is identified by the document there (client-documents.ts), if
+// so the server stores nothing. A client whose id is a URL is identified by the document there (document-cache.ts), if
 // that is listed; else nobody vouches for it, and it gets a key only where any client may register to get one.
 
 import { createRefuse, refused } from '../../api/oauth.ts';
@@ -15,7 +15,7 @@ import { excerptOf } from '../../watch/redact.ts';
 import type { Body } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
 import { json } from '../../web/headers.ts';
-import type { ClientDocuments } from './client-documents.ts';
+import type { ClientDocuments } from './document-cache.ts';
 
 /** What is known of a client. */
 export interface Client {

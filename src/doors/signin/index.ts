@@ -10,12 +10,12 @@ import { NO_REDIRECTS } from '../../config/redirects.ts';
 import type { Log, RequestIds } from '../../watch/log.ts';
 import { type AuthorizationRefusal, decide } from './authorization-request.ts';
 import { authorizeRoute } from './authorize.ts';
-import { createClientDocuments } from './client-documents.ts';
 import { createClients, registerRoute } from './clients.ts';
 import { createCodeGrant } from './code-grant.ts';
 import { createCodes, createGrants } from './codes.ts';
 import { createDeviceGrant, DEVICE_GRANT, deviceDecisionRoutes } from './device-decision.ts';
 import { deviceAuthorizationRoute } from './device-request.ts';
+import { createClientDocuments } from './document-cache.ts';
 import type { SignInOptions, SignInParts } from './options.ts';
 import { createCodeStore, createFindCode } from './store.ts';
 
