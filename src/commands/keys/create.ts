@@ -14,7 +14,7 @@ import { createKeyDomain } from '../../keys/index.ts';
 import { keyRequestFields } from '../../tools/key-fields.ts';
 import { command } from '../command.ts';
 import { CommandError, type IoStreams, UsageError } from '../io.ts';
-import { META, metadataOf } from '../metadata.ts';
+import { META, metadataOf } from '../meta-option.ts';
 import { flag, LIMIT, many, NAME, NUMBER, OWNER, optional, QUOTA, SCOPE } from '../options.ts';
 import { askForKey, SERVER } from './ask.ts';
 import { byCommand, sha256, stderrLog, usageErrorOf, withStore } from './database.ts';

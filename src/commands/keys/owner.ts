@@ -6,7 +6,7 @@ import type { Store } from '../../store/open.ts';
 import { planStore } from '../../store/owner-settings.ts';
 import { command } from '../command.ts';
 import { type Io, UsageError } from '../io.ts';
-import { META, metadataOf } from '../metadata.ts';
+import { META, metadataOf } from '../meta-option.ts';
 import { flag, kind, LIMIT, many, needed, OWNER, optional, orNull, orWord, QUOTA, wholeNumber } from '../options.ts';
 import { byCommand, withStore, withStoreToRead } from './database.ts';
 import { ownersIn, writeOwners } from './shown-owner.ts';

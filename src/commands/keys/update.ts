@@ -8,7 +8,7 @@ import { OPERATORS_SCOPES, unknownScopes } from '../../keys/grants.ts';
 import { keyRequestFields } from '../../tools/key-fields.ts';
 import { command } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
-import { META, metadataOf } from '../metadata.ts';
+import { META, metadataOf } from '../meta-option.ts';
 import { ID, LIMIT, many, NAME, NUMBER, needed, optional, orNull, orWord, QUOTA, SCOPE } from '../options.ts';
 import { byCommand, usageErrorOf, withStore } from './database.ts';
 
