@@ -5,7 +5,7 @@ import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { keysPageUrl } from '../ground/urls.ts';
 import { names, SECURITY_HEADERS } from '../web/headers.ts';
 import type { Handler } from '../web/router.ts';
-import { metadataUrl } from './metadata.ts';
+import { metadataUrl } from './resource-metadata.ts';
 import { ROUTES, type RouteFacts, type RouteName, routeNames } from './table.ts';
 
 /** Characters of IPv4 and IPv6 addresses. A proxy may have passed on anything. */
