@@ -11,13 +11,12 @@ import type { Replica } from './remote/open.ts';
 import {
   IS_BLOCKED,
   KEY_COLUMNS,
+  LISTED_COLUMNS,
   listedOf,
   positionOf,
   presentedOf,
-  RULES_OF,
   rowBy,
   TEXT_BYTES,
-  USED_AT,
 } from './rows.ts';
 
 /** The number of the newest change; needs `feed f`. */
@@ -49,7 +48,7 @@ ${KEY_COLUMNS}, ${COUNTS}, ${OWNER_SETTINGS}, ${OWNER_COUNTS} FROM feed f LEFT J
 ${joins.join(' ')} LEFT JOIN api_keys k ON k.row = ${rowBy(secret)} LEFT JOIN owners o ON o.owner = k.user_id`;
 }
 
-const FIND_OWN = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms, ${RULES_OF} AS rules FROM api_keys k WHERE id = ?1 AND user_id = ?2`;
+const FIND_OWN = `SELECT ${LISTED_COLUMNS} FROM api_keys k WHERE id = ?1 AND user_id = ?2`;
 
 /** The least bytes of a listed key as JSON, without its text. */
 const LISTED_KEY_BYTES_MIN = 136;
@@ -61,7 +60,7 @@ const LISTED_BYTES = `${TEXT_BYTES} + ${LISTED_KEY_BYTES_MIN} AS bytes`;
 
 // As many keys as begin within the bytes, by a running sum over no more than would fit without text; and one more, if there
 // is one.
-const LIST = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms, ${RULES_OF} AS rules, ${LISTED_BYTES}
+const LIST = `SELECT ${LISTED_COLUMNS}, ${LISTED_BYTES}
 FROM api_keys k WHERE ${AFTER} ${NEWEST_FIRST} LIMIT (SELECT count(*) + 1 FROM (
 SELECT sum(bytes) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (
 SELECT ${LISTED_BYTES} FROM api_keys k

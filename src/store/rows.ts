@@ -169,8 +169,9 @@ export const IS_BLOCKED = 'EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.
 /** The last use of key `k`. Its own column has it once the counts of that day are gone. */
 export const USED_AT = `nullif(max(coalesce(k.last_used_at_ms, 0), coalesce(${COUNTED_USE}, 0)), 0)`;
 
-/** How many rules key `k` has. */
-export const RULES_OF = '(SELECT count(*) FROM rules WHERE key_id = k.id)';
+/** The columns of a listed key `k`, with how many rules it has. */
+export const LISTED_COLUMNS = `${KEY_COLUMNS}, ${USED_AT} AS used_at_ms,
+(SELECT count(*) FROM rules WHERE key_id = k.id) AS rules`;
 
 /** Returns a row's key. Extends the record, because copies would fragment the heap. */
 export function presentedOf(row: Row): PresentedKey {

@@ -7,7 +7,7 @@ import type { Origin } from '../../keys/actor.ts';
 import type { ListedKey } from '../../keys/record.ts';
 import { type Database, firstOf, nowMsOf, type Row, type Statement } from '../../store/database.ts';
 import { changeKey } from '../../store/key-changes.ts';
-import { columnsOf, compared, IS_BLOCKED, KEY_COLUMNS, listedOf, RULES_OF, USED_AT } from '../../store/rows.ts';
+import { columnsOf, compared, IS_BLOCKED, LISTED_COLUMNS, listedOf, USED_AT } from '../../store/rows.ts';
 import { type Choice, lookAt } from './choices.ts';
 import type { Place } from './cursor.ts';
 import { type OnRange, rangesOf } from './ranges.ts';
@@ -54,7 +54,7 @@ type Args = NonNullable<Statement['args']>;
 const BATCH_ROWS = 200;
 
 const KEYS = 'FROM api_keys k';
-const LISTED = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms, ${RULES_OF} AS rules, ${IS_BLOCKED} ${KEYS}`;
+const LISTED = `SELECT ${LISTED_COLUMNS}, ${IS_BLOCKED} ${KEYS}`;
 const USABLE = 'k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?)';
 
 /** Neither made nor used since, nor is any event of it younger; an owner who is blocked can't use it. */
