@@ -67,7 +67,7 @@ export function createGrants(options: GrantOptions) {
     const presented = subjectTokenIn(form);
     if (!presented.ok) return presented;
     const scopes = [...new Set(splitScopes(parameter(form, 'scope') ?? ''))];
-    const made = await make(presented.value, form, scopes, caller);
+    const made = await make(presented.value, form, () => scopes, caller);
     return made.ok ? ok({ ...made.value, issued_token_type: ACCESS_TOKEN }) : made;
   };
 

@@ -25,8 +25,8 @@ import { DELEGATE } from './child.ts';
 import { createChildStore, type Full } from './store.ts';
 
 export interface ChildRequest {
-  /** A function: which of those that the parent may hand on. */
-  readonly scopes: readonly string[] | ((held: readonly string[]) => readonly string[]);
+  /** Returns the scopes, of those that the parent may hand on. */
+  readonly scopes: (held: readonly string[]) => readonly string[];
   /** A URL; undefined: as the parent's. */
   readonly resource: string | undefined;
   /** Cut to what is left of the parent's life. */
@@ -91,7 +91,7 @@ export function createMakeChild(options: MakeChildOptions) {
     const { value: parent, endsAtMs, rule } = verified;
     const { subject: userId, keyId: parentId } = parent;
     const about = { keyId: parentId, userId };
-    const scopes = chosenOf(asked, parent);
+    const scopes = asked.scopes(parent.scopes.filter((scope) => scope !== DELEGATE));
     const mayNot = handOnRefusal(parent, scopes, about);
     if (mayNot !== null) return mayNot;
     const resource = resourceFor(parent, asked.resource, caller);
@@ -137,9 +137,6 @@ export function createMakeChild(options: MakeChildOptions) {
 /** Returns the bucket that throttles the log's lines: all keys of an owner share his maximum. */
 const bucketOf = ({ of }: Full, { keyId, userId }: { readonly keyId: string; readonly userId: string }): string =>
   of === 'owner' ? `children of owner ${userId}` : `children ${keyId}`;
-
-const chosenOf = ({ scopes }: ChildRequest, parent: KeyIdentity): readonly string[] =>
-  typeof scopes === 'function' ? scopes(parent.scopes.filter((scope) => scope !== DELEGATE)) : scopes;
 
 const NAME_CHARS_MAX = 200;
 

@@ -2,7 +2,7 @@
 // checks tokens is loaded with the first one that is presented while the database holds a rule.
 
 import { atFirstUse } from '../../ground/first-use.ts';
-import { chain, ok, outageIn } from '../../ground/result.ts';
+import { type Awaitable, chain, ok, outageIn } from '../../ground/result.ts';
 import type { Rules } from '../../keys/verify.ts';
 import type { KeyLookup } from '../../store/key-reads.ts';
 import { scopesFrom } from '../../store/rows.ts';
@@ -32,13 +32,11 @@ export function openRules(core: TokensOptions): Rules {
   const { feed } = core;
   const lazily = atFirstUse('doors/rules', import.meta.url);
   const tokens = lazily(async () => (await import('./tokens.ts')).createTokens(core));
+  const ask = <T>(asked: (found: Awaited<ReturnType<typeof tokens>>) => Awaitable<T>, none: T): Awaitable<T> =>
+    chain(feed.holdsRules(), (hasRules) => (hasRules ? chain(tokens(), asked) : none));
   return {
-    find: (token, caller) =>
-      chain(feed.holdsRules(), (hasRules) =>
-        hasRules ? chain(tokens(), ({ find }) => find(token, caller)) : ok(null),
-      ),
-    isOfRule: (token) =>
-      chain(feed.holdsRules(), (hasRules) => hasRules && chain(tokens(), ({ isOfRule }) => isOfRule(token))),
+    find: (token, caller) => ask(({ find }) => find(token, caller), ok(null)),
+    isOfRule: (token) => ask(({ isOfRule }) => isOfRule(token), false),
   };
 }
 
