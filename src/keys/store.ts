@@ -99,20 +99,11 @@ export interface KeyChanges {
 }
 
 /** A derived key: another key, its parent, has made it, and it ends with the secret that made it (doors/children). */
-export interface ChildRecord {
-  /** Its id, which has the form of a key's. */
-  readonly id: string;
-  readonly userId: string;
-  /** The hash of its secret, which has the form of a key's. */
-  readonly keyHash: string;
+export interface ChildRecord
+  extends Pick<ApiKeyRecord, 'id' | 'userId' | 'name' | 'keyHash' | 'scopes' | 'createdAtMs' | 'resource'> {
   readonly parentId: string;
   /** The hash of the parent secret that made it. */
   readonly parentHash: string;
-  readonly name: string;
-  readonly scopes: readonly string[];
-  /** The one server that it is good for; null: any. */
-  readonly resource: string | null;
-  readonly createdAtMs: number;
   /** Last millisecond of its own life. Its parent may end it earlier. */
   readonly expiresAtMs: number;
   /** When it was ended on its own; null: it wasn't. */

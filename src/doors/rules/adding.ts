@@ -7,7 +7,7 @@ import type { Origin } from '../../keys/actor.ts';
 import { hasEnded, hashKey, mintId } from '../../keys/record.ts';
 import { discoverJwksUri } from '../../users/discovery.ts';
 import { issuerOutageIn } from '../../users/verification-keys.ts';
-import { nameFault, type Rule, type RuleTerms } from './rule.ts';
+import { type AskedRule, nameFault, type Rule, type RuleTerms } from './rule.ts';
 import { type RulesOptions, ruleSettings } from './settings.ts';
 import { createRuleStore, type KeySetSource, type ShownKeyOfRule, type StoredRule } from './store.ts';
 
@@ -18,11 +18,6 @@ interface AddingOptions extends RulesOptions {
   readonly origin: Origin;
   /** Tells the operator in a sentence what may be wrong. */
   readonly warn: (sentence: string) => void;
-}
-
-interface AskedRule extends RuleTerms {
-  readonly keyId: string;
-  readonly scopes: readonly string[] | null;
 }
 
 export interface RuleRequest extends AskedRule {

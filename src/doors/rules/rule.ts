@@ -15,14 +15,18 @@ export interface RuleTerms {
   readonly claims: readonly string[];
 }
 
-export interface Rule extends RuleTerms {
-  /** 32 lowercase hex characters. */
-  readonly id: string;
+/** A rule as an operator asks for it. */
+export interface AskedRule extends RuleTerms {
   readonly keyId: string;
-  /** SHA-256 of a secret that nobody has, written like a key's hash. */
-  readonly hash: string;
   /** Scopes of the key that a token gets; null: all. */
   readonly scopes: readonly string[] | null;
+}
+
+export interface Rule extends AskedRule {
+  /** 32 lowercase hex characters. */
+  readonly id: string;
+  /** SHA-256 of a secret that nobody has, written like a key's hash. */
+  readonly hash: string;
 }
 
 export const RULE_MAXIMA = { ofKey: 20, inAll: 1000, issuers: 50 } as const;

@@ -6,7 +6,7 @@ import { strictObject } from '../../ground/strict-json.ts';
 import { isObject, isScope, type JsonObject } from '../../ground/text.ts';
 import { isIssuer, trustedUrl } from '../../ground/urls.ts';
 import { ASYMMETRIC } from '../../users/jwks.ts';
-import { AUDIENCES_MAX, audienceFault, CLAIMS_MAX, nameOf, type RuleTerms, readClaim, subjectFault } from './rule.ts';
+import { type AskedRule, AUDIENCES_MAX, audienceFault, CLAIMS_MAX, nameOf, readClaim, subjectFault } from './rule.ts';
 import type { KeySetSource } from './store.ts';
 
 export interface GivenTerms {
@@ -24,9 +24,7 @@ const malformed = (option: keyof GivenTerms | 'jwks', expected: string): Result<
  * Returns the terms in the one form in which they are stored, in whatever order they were given, and the scopes. Its error
  * is for the operator.
  */
-export function readTerms(
-  given: GivenTerms,
-): Result<RuleTerms & { readonly scopes: readonly string[] | null }, string> {
+export function readTerms(given: GivenTerms): Result<Omit<AskedRule, 'keyId'>, string> {
   const { issuer, subject } = given;
   if (!isIssuer(issuer)) {
     return malformed('issuer', 'an https URL (http on loopback only) without user-info, query, fragment and *');

@@ -28,14 +28,7 @@ export interface TestedToken {
   /** Who it would be; null: nobody. */
   readonly as: 'user' | 'rule' | null;
   readonly rule?: string;
-  readonly key?: {
-    readonly id: string;
-    readonly name: string;
-    readonly owner: string | null;
-    readonly scopes: readonly string[];
-    /** Until when the token acts as the key. */
-    readonly until: string;
-  };
+  readonly key?: ReturnType<typeof shownKey>;
 }
 
 interface TestingOptions extends RulesOptions {
@@ -158,6 +151,7 @@ function keyCheck({ refused, resource }: StoredRule, options: TestingOptions): T
   return checked('key', refused === null && isMeant, found, EXPECTED.key, help);
 }
 
+/** Returns the key that a token acts as, and until when. */
 function shownKey({ keyId, scopes }: StoredRule, key: ShownKeyOfRule, { payload }: ParsedToken) {
   const { name, owner, expiresAtMs } = key;
   const given = scopes === null ? key.scopes : key.scopes.filter((scope) => scopes.includes(scope));
