@@ -55,5 +55,8 @@ function filePath(url: string): string | null {
 /** Returns the path of a replica's file; null for a folder, a URL, or an in-memory database. */
 export const replicaPath = (path: string): string | null => (namesFile(path) && !path.includes('://') ? path : null);
 
-/** Returns whether SQLite, too, takes a path for a file: it has names for in-memory databases, and accepts URIs. */
-const namesFile = (path: string): boolean => !/^(?::memory:|file:|\/\/)|\0|\/$/.test(path);
+/**
+ * Returns whether SQLite, too, takes a path for a file: it has names for in-memory databases, and accepts URIs. Space at an
+ * end, as of a line that ends in CR LF, would name another database.
+ */
+const namesFile = (path: string): boolean => !/^(?:\s|:memory:|file:|\/\/)|\0|[\s/]$/.test(path);

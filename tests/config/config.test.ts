@@ -388,6 +388,8 @@ describe('DATABASE_URL', () => {
     'file:./folder%2F',
     'file:./x.db?mode=memory',
     'file:./x%00.db',
+    'file:./x.db ',
+    'file: ./x.db',
     'keys.db',
     ':memory:',
     'http://',
@@ -399,7 +401,7 @@ describe('DATABASE_URL', () => {
     expect(more).toEqual([]);
   });
 
-  test.each([':memory:', 'file:./replica.db', 'file:///replica.db', 'libsql://db.example', './folder/'])(
+  test.each([':memory:', 'file:./replica.db', 'file:///replica.db', 'libsql://db.example', './folder/', './r.db '])(
     'no file for a replica is %s',
     (file) => {
       expect(faults({ DATABASE_URL: 'https://db.example', DATABASE_REPLICA_FILE: file })).toEqual([
