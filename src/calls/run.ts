@@ -49,7 +49,7 @@ export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; rec
   function problemOf(thrown: unknown, { kind, name }: Operation, call: Call, canceller?: AbortSource): Problem {
     // A throw after the abort is how the tool stops, not a bug.
     if (call.isAborted) return { code: 'tool_timeout', ...(canceller?.signal.aborted && { byClient: true }) };
-    if (thrown instanceof StoreOutage) return outageProblem(thrown, log, call.caller);
+    if (Error.isError(thrown) && thrown instanceof StoreOutage) return outageProblem(thrown, log, call.caller);
     const { requestId, traceId } = call.caller;
     log.error('internal error', { requestId, traceId, [kind]: name, error: thrown });
     return { code: 'internal' };

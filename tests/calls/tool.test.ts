@@ -171,6 +171,10 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     expect((await bugOf('says'))?.error).toBe('thrown: undefined');
     run = () => Promise.reject(Symbol('secret'));
     expect((await bugOf('says'))?.error).toBe('thrown: symbol');
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke(); // from now on whatever is asked of it throws
+    run = () => Promise.reject(proxy);
+    expect((await bugOf('says'))?.error).toBe('object without a JSON form');
     for (const { error } of await callOverWays(app, 'says')) expect(error.code).toBe(-32603);
   });
 
