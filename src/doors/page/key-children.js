@@ -30,7 +30,7 @@ export function keyChildren({ id, family, state, change, count }) {
     const { output, failure } = await family.read(id, cursor);
     if (!Array.isArray(output?.keys)) return change({ failure: complaint(failure) || UNREAD });
     const children = [...(cursor === undefined ? [] : state().children), ...output.keys.filter(isChild)];
-    const names = new Map([...state().names, ...children.map(({ id, name }) => [id, String(name)])]);
+    const names = new Map([...state().names, ...children.map(({ id, name }) => [id, name])]);
     if (output.nextCursor === undefined) count(children.length);
     change({ children, names, cursor: output.nextCursor, failure: undefined });
   }
@@ -45,7 +45,7 @@ export function keyChildren({ id, family, state, change, count }) {
     const ending = question({
       at: `of ${child.id}`,
       label: `End ${child.name}?`,
-      words: html`End ${nameOf(String(child.name))}? Programs that use it are ${setup.refused}.`,
+      words: html`End ${nameOf(child.name)}? Programs that use it are ${setup.refused}.`,
       verb: 'End',
       doing: 'Ending…',
       ends: true,
@@ -56,7 +56,7 @@ export function keyChildren({ id, family, state, change, count }) {
   }
 
   const row = (child, isQuiet) => html`<li class="line" at="child ${child.id}">
-    <div class="line"><span>${nameOf(String(child.name))}</span>${scopeList(child.scopes, SCOPES_SHOWN)}
+    <div class="line"><span>${nameOf(child.name)}</span>${scopeList(child.scopes, SCOPES_SHOWN)}
       <span class="hint">ends ${timeOf(child.expiresAt)}</span></div>
     ${!isQuiet && html`<button class="bad" at="end ${child.id}" aria-label="End ${child.name}" onclick=${() => askToEnd(child)}>End</button>`}
   </li>`;

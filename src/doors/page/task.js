@@ -3,6 +3,7 @@
 // created when the client or program fetches them.
 
 import { html } from '../../pages/widgets/draw.js';
+import { textOrNull } from '../../pages/widgets/key-row.js';
 import { newKey } from '../../pages/widgets/new-key.js';
 import { busily, complaint, nameOf, scopeList, setup, timeOf, workButton } from '../../pages/widgets/parts.js';
 import { typedHere, typeHere } from './kept.js';
@@ -43,7 +44,7 @@ const documentHostOf = (clientId) =>
   clientId?.startsWith('https://') && URL.canParse(clientId) && new URL(clientId).host;
 
 /** Returns the name of a registered client, which its id contains. The server checks the id. */
-const nameIn = (clientId) => jsonIn(clientId?.split('.')[0])?.[0];
+const nameIn = (clientId) => textOrNull(jsonIn(clientId?.split('.')[0])?.[0]);
 
 /** Returns the words about the task for somebody who must sign in first. */
 export function waitingWords(task) {

@@ -66,6 +66,18 @@ describeInBrowser('a link to a decision', (browser) => {
     }
   });
 
+  test('has a client whose name is an element, as the page describes them', async () => {
+    await using app = await appForBrowser({ env: ENV });
+    const client = await register(app);
+    const name = { tag: 'a', properties: { href: 'https://evil.example' }, children: ['Sign in again'] };
+    const id = `${Buffer.from(JSON.stringify([name])).toString('base64url')}.${'0'.repeat(64)}`;
+    await withKeysPage(browser(), app, { at: connect(client.page({ client_id: id })) }, async ({ page }) => {
+      await pasteToken(page, await app.token('alice'));
+      await page.getByRole('heading', { name: /handed to a program on this computer/ }).waitFor();
+      expect(await page.getByText('Sign in again').count()).toBe(0);
+    });
+  });
+
   test('leads to nowhere but where the server sends it', async () => {
     await using app = await appForBrowser({ env: ENV });
     const client = await register(app, ['https://client.example/connector']);
