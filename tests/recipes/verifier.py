@@ -2,7 +2,7 @@
 import asyncio, base64, collections, hashlib, json, logging, math, os, threading, time, types, weakref
 import encodings.idna, urllib.request  # the first here, since a fork may come while a thread imports it
 from concurrent.futures import Future, ThreadPoolExecutor
-KEYS_MAX, TOLD_MAX, PAIR_MAX, ASKED_MAX, AT_ONCE = 100_000, 1000, 1_000_000, 564, (56, 8)  # of strangers, of known keys
+KEYS_MAX, TOLD_MAX, PAIR_MAX, AT_ONCE, WAITING_MAX = 100_000, 1000, 1_000_000, 64, 500
 LOG = logging.getLogger(__name__)
 CODES = {"missing_api_key": (401, "No API key provided"), "invalid_api_key": (401, "Invalid or expired API key"),
          "insufficient_scope": (403, "Insufficient permissions"), "rate_limited": (429, "Rate limit exceeded"),
@@ -44,9 +44,10 @@ class KeyVerifier:
     def _begin(self):
         is_closed, self._closed = self._closed.is_set(), threading.Event()
         is_closed and self._closed.set()
-        self._lock, self._begun, self._pools = threading.RLock(), threading.Event(), list(map(ThreadPoolExecutor, AT_ONCE))
+        self._lock, self._begun, self._pool = threading.RLock(), threading.Event(), ThreadPoolExecutor(AT_ONCE)
         self._answers, self._by_mark, self._holders, self._untold, self._limited, self._met = {}, {}, {}, {}, {}, {}
-        self._turns, self._questions = {}, {}  # the question of a key that others wait for; all, and those that wait
+        self._turns, self._questions = {}, {}  # the question of a key that others wait for; the keys of all
+        self._waiting = collections.deque(), collections.deque()  # questions about known keys, and about strangers
         self._cursor, self._known, self._bound, self._away = "", None, 0, False
         self._listener = threading.Thread(target=self._listen, daemon=True)  # a fork starts it with a question
     def verify(self, key, scopes=(), cost=1):
@@ -74,7 +75,7 @@ class KeyVerifier:
         while self._untold and time.monotonic() < end:
             self._post("/changes", {"used": text(self._take())}, end - time.monotonic())
         self._listener.ident and self._listener.join(max(0, end - time.monotonic()))
-        any(pool.shutdown(wait=False) for pool in self._pools)
+        self._pool.shutdown(wait=False)
         self._forget_all()
     async def _decide(self, key, scopes, cost, wait):  # a question goes on though who waits for it is interrupted
         is_text = isinstance(key, str) and key.isascii()  # no key has other characters
@@ -100,13 +101,12 @@ class KeyVerifier:
             if self._known is None or self._closed.is_set():
                 return None
             found, limited = self._answers.get(digest), self._limited.get(digest)
-            if found is None or since(self._known) > self._bound or since(found.end) >= 0 or any(
-                    one.left < cost for one in found.holders) and set(scopes) <= set(found.identity.scopes):
+            if found is None or since(self._known) > self._bound or since(found.end) >= 0 or set(scopes) <= set(
+                    found.identity.scopes) and (any(one.left < cost for one in found.holders) or
+                                                self._untold.get(found.tell, (0, 0))[1] + cost > PAIR_MAX):
                 return limited[0] if limited and cost >= limited[1] and since(limited[2]) < 0 else None
             if not set(scopes) <= set(found.identity.scopes):
                 return refused("insufficient_scope")
-            if self._untold.get(found.tell, (0, 0))[1] + cost > PAIR_MAX:
-                return None
             for holder in found.holders:
                 holder.left, holder.untold = holder.left - cost, holder.untold + cost
             is_scarce = digest not in self._turns and any(holder.left < holder.lent / 4 for holder in found.holders)
@@ -116,37 +116,40 @@ class KeyVerifier:
             return found.identity
     def _ask(self, key, digest, cost, ahead=()):  # None: nobody would answer, or too many wait for that
         is_known = digest in self._answers and digest not in self._turns  # strangers must not use up what it is lent
-        if self._away or self._closed.is_set() or len(self._questions) >= ASKED_MAX and not is_known:
-            return None if self._away or self._closed.is_set() else self._warn("too many questions at once")
+        is_away, is_full = self._away or self._closed.is_set(), len(self._questions) >= AT_ONCE + WAITING_MAX
+        if is_away or is_full and not (is_known and self._waiting[1]):
+            return None if is_away else self._warn("too many questions at once")
+        is_full and self._over(*self._waiting[1].pop()[:2])
         self._listener.ident or self._listener.start()
         question = Future()
         self._questions[question] = digest
         self._turns.setdefault(digest, question)
         try:
-            self._pools[is_known].submit(self._work, question, now(), key, digest, cost, ahead)
+            self._pool.submit(self._work)
+            self._waiting[not is_known].append((question, ahead, now(), key, digest, cost))
             return question
         except RuntimeError:  # the program ends
             return self._over(question)
-    def _over(self, question, found=None):
+    def _over(self, question, ahead=(), found=None):  # without an answer it was turned away
         with self._lock:
+            self._settle(ahead, 400)
             digest = self._questions.pop(question)
-            if self._turns.get(digest) is question:
-                del self._turns[digest]
+            self._turns.get(digest) is question and self._turns.pop(digest)
         question.set_result(found or (UNAVAILABLE, False))
-    def _work(self, question, came, key, digest, cost, ahead, found=None):
+    def _work(self, found=None):
         with self._lock:
-            if question.done() or self._closed.is_set():  # turned away
-                self._settle(ahead, 400)
-                return question.done() or self._over(question)
-            question.set_running_or_notify_cancel()
+            while (self._away or self._closed.is_set()) and any(self._waiting):
+                self._over(*(self._waiting[0] or self._waiting[1]).pop()[:2])
+            if not any(self._waiting):
+                return
+            question, ahead, came, key, digest, cost = (self._waiting[0] or self._waiting[1]).popleft()
         self._begun.wait(5)
         try:
             for once in (ahead, ()):  # a yes that comes too late says nothing: it is asked once more
                 found = found or self._question(came, key, digest, cost, once)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except Exception as error:
             self._warn(f"got what is no answer: {error!r}")
-        finally:
-            self._over(question, found)
+        self._over(question, (), found)
     def _question(self, came, key, digest, cost, ahead):  # `ahead`: let in already, and counted by this question
         with self._lock:
             asked, cursor, before = now(), self._cursor, self._answers.get(digest)
@@ -159,10 +162,7 @@ class KeyVerifier:
             self._settle(told, status)
             self._settle(ahead if status != 200 else [], 400)
             is_limit = status == 429 and body.get("error") in ("rate_limited", "quota_exceeded")
-            if status == 0:  # nobody waits any more, until the server answers the loop
-                self._away = True
-                for waiting in [one for one in self._questions if not one.running()]:
-                    self._over(waiting)
+            self._away = self._away or status == 0  # nobody waits any more, until the server answers the loop
             if status != 200 and not is_limit:
                 return UNAVAILABLE, False
             self._forget(digest)
