@@ -23,9 +23,9 @@ import kept from './kept.js' with { type: 'text' };
 import keyChildren from './key-children.js' with { type: 'text' };
 import keyForm from './key-form.js' with { type: 'text' };
 import keyPanel from './key-panel.js' with { type: 'text' };
-import operators from './operators.js' with { type: 'text' };
 import ownEdits from './own-edits.js' with { type: 'text' };
 import page from './page.js' with { type: 'text' };
+import partLoader from './part-loader.js' with { type: 'text' };
 import session from './session.js' with { type: 'text' };
 import signIn from './sign-in.js' with { type: 'text' };
 import task from './task.js' with { type: 'text' };
@@ -38,7 +38,7 @@ const PARTS = {
   'key-form.js': keyForm,
   'key-panel.js': keyPanel,
   'own-edits.js': ownEdits,
-  'operators.js': operators,
+  'part-loader.js': partLoader,
   'page.js': page,
   'session.js': session,
   'sign-in.js': signIn,

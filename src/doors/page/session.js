@@ -17,7 +17,7 @@ export const page = {
   session: null, // who is signed in; the token is undefined after it was refused
   why: null, // why a sign-in is needed; '': nobody has signed in; null: none is
   list: null, // the list of the person's keys
-  part: null, // the operators' part, once it is loaded (operators.js)
+  part: null, // the operators' part, once it is loaded (part-loader.js)
   made: null, // a new key, while it is shown
   task: null, // what the person decides (task.js), and what was typed for it before (kept.js)
   left: null, // who left to sign in again, with what was typed in open rows, and the place in the operators' part
