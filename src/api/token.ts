@@ -17,13 +17,7 @@ import { json } from '../web/headers.ts';
 import { createRefuse, hasTwice, parameter, type Refusal, refused } from './oauth.ts';
 
 /** A successful response (RFC 6749 §5.1). */
-export interface AccessToken {
-  readonly access_token: string;
-  readonly token_type: 'Bearer';
-  readonly scope: string;
-  /** The seconds until the key expires; missing if it doesn't. */
-  readonly expires_in?: number;
-}
+export type AccessToken = ReturnType<typeof accessToken>;
 
 /** Resolves with the client's token, a refusal, or a problem; that of a key is `invalid_grant`. The form has no field twice. */
 export type Redeem = (form: URLSearchParams, caller: Caller) => Promise<Result<AccessToken, Refusal | Problem>>;
@@ -99,11 +93,11 @@ export function accessToken(
   key: string,
   { scopes, expiresAtMs }: Pick<KeyIdentity, 'scopes' | 'expiresAtMs'>,
   fromMs: number,
-): AccessToken {
+) {
   const left = expiresAtMs === null ? null : Math.max(0, Math.floor((expiresAtMs - fromMs) / 1000));
   return {
     access_token: key,
-    token_type: 'Bearer',
+    token_type: 'Bearer' as const,
     scope: joinScopes(scopes),
     ...(left !== null && { expires_in: left }),
   };

@@ -8,23 +8,22 @@ import type { Log } from '../watch/log.ts';
 import { outageProblem } from '../watch/outage.ts';
 import type { Call, CallProof, Progress } from './call.ts';
 
-/** Revalidates credentials whose proof is older than the revocation bound, as after a long call, a stop or a sleep. */
-export interface Recheck {
-  /** Checks calls whose results are sent together. Resolves with a problem for each call that must send nothing. */
-  (calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>>;
-  /** Returns false if a proof is stale. */
-  isFresh(proof: CallProof): boolean;
-}
-
 /** How often a credential is revalidated. If the proof is still stale, the store is slower than the bound. */
 const TRIES = 2;
 
 const TOO_SLOW = new StoreOutage('the key store answers slower than the revocation bound');
 
-export function createRecheck(feed: Feed, log: Log): Recheck {
+/** Revalidates credentials whose proof is older than the revocation bound, as after a long call, a stop or a sleep. */
+export type Recheck = ReturnType<typeof createRecheck>;
+
+export function createRecheck(feed: Feed, log: Log) {
+  /** Returns false if a proof is stale. */
   const isFresh = ({ atMs }: CallProof): boolean => feed.isFresh(atMs);
 
-  /** Revalidates until all calls that aren't refused are fresh at the same moment. */
+  /**
+   * Checks calls whose results are sent together, until all that aren't refused are fresh at the same moment. Resolves with a
+   * problem for each call that must send nothing.
+   */
   async function recheck(calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>> {
     const refused = new Map<Call, Problem>();
     const refuse = (call: Call, outage: StoreOutage) => void refused.set(call, outageProblem(outage, log, call.caller));

@@ -167,12 +167,7 @@ const NAME = /^[\w.-]{1,64}$/;
 /** Other environments may hold real keys, so they must configure how users sign in. */
 const WITH_MADE_UP_SECRET = new Set(['development', 'test']);
 
-interface Environment {
-  readonly environment: string;
-  readonly production: boolean;
-}
-
-function environment(name: string, fault: NoteFault): Environment {
+function environment(name: string, fault: NoteFault) {
   if (name !== PRODUCTION && meansProduction(name)) {
     fault('NODE_ENV', `"${PRODUCTION}", or a name unlike it (did you mean "${PRODUCTION}"?)`, name);
     return DEVELOPMENT;
@@ -185,7 +180,7 @@ function environment(name: string, fault: NoteFault): Environment {
 }
 
 /** Replaces an invalid environment, which stops the start anyway, so that it causes no further messages. */
-const DEVELOPMENT: Environment = { environment: 'development', production: false };
+const DEVELOPMENT = { environment: 'development', production: false };
 
 function meansProduction(name: string): boolean {
   const letters = name.toLowerCase().replace(/[^a-z]/g, '');
@@ -198,14 +193,6 @@ function meansProduction(name: string): boolean {
 /** Matches what examples have in place of a secret. */
 const PLACEHOLDER = /change[-_ ]?(me|this)|^your[-_ ]|replace[-_ ]?(me|this)|placeholder/i;
 
-interface UserTokens {
-  readonly jwt: JwtConfig;
-  readonly jwtIssuer: string | null;
-  readonly jwtAudience: string | null;
-  /** The issuer to which OAuth clients are sent. Null: none. */
-  readonly authorizationServer: string | null;
-}
-
 /**
  * Returns how user tokens are verified. `demandedIn`: the environment, if it must configure that. In `production` no
  * secret may be an example's.
@@ -214,7 +201,7 @@ function userTokens(
   values: Values,
   { demandedIn, production }: { readonly demandedIn: string | null; readonly production: boolean },
   fault: NoteFault,
-): UserTokens {
+) {
   const { JWT_SECRET: secret, JWT_SECRET_PREVIOUS: previous, JWT_JWKS_URL: jwksUrl, JWT_ISSUER: issuer } = values;
   const jwtAudience = values.JWT_AUDIENCE;
   if (secret !== null) {
@@ -227,7 +214,8 @@ function userTokens(
       fault('JWT_JWKS_URL', 'to be unset while JWT_SECRET is set: one of the two decides', shownUrl(jwksUrl.href));
     }
     if (issuer?.includes('*')) fault('JWT_ISSUER', 'no *: no pattern is read here', outlinedUrl(issuer));
-    return { jwt: { kind: 'secret', secret, previous }, jwtIssuer: issuer, jwtAudience, authorizationServer: null };
+    const jwt: JwtConfig = { kind: 'secret', secret, previous };
+    return { jwt, jwtIssuer: issuer, jwtAudience, authorizationServer: null };
   }
   if (previous !== null) fault('JWT_SECRET_PREVIOUS', 'to be unset without JWT_SECRET (the value is not shown)');
   if (issuer !== null && !isIssuer(issuer)) {
@@ -240,6 +228,7 @@ function userTokens(
     jwt: issuerKeys(jwksUrl, issuer, values.DATABASE_URL),
     jwtIssuer: issuer,
     jwtAudience,
+    /** The issuer to which OAuth clients are sent. Null: none. */
     authorizationServer: issuer,
   };
 }

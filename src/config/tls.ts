@@ -6,16 +6,7 @@ import { MS_PER_DAY } from '../ground/runtime.ts';
 import { expected } from '../ground/text.ts';
 import type { Config } from './config.ts';
 
-/** PEM texts: the certificate followed by its chain, and its private key. */
-export interface Tls {
-  readonly cert: string;
-  readonly key: string;
-  /** When the certificate ends, in milliseconds since 1970. Its chain is not inspected. */
-  readonly endsAtMs: number;
-  /** From when on its end is warned about: early enough to replace it. */
-  readonly endsSoonFromMs: number;
-}
-
+/** How long before its end a certificate is warned about: early enough to replace it. */
 const REPLACED_WITHIN_MS = 14 * MS_PER_DAY;
 
 // The end is missing in a file that is being written.
@@ -24,8 +15,10 @@ const PRIVATE_KEYS = /-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [^\n]*|$)
 
 const certificateOf = (pem: string) => new X509Certificate(pem);
 
-/** Reads the certificate and its key. Throws an Error that says which file can't be used, and why. */
-export function readTls({ certFile, keyFile }: NonNullable<Config['tls']>): Tls {
+export type Tls = ReturnType<typeof readTls>;
+
+/** Reads the certificate, followed by its chain, and its private key. Throws an Error that says which file can't be used, and why. */
+export function readTls({ certFile, keyFile }: NonNullable<Config['tls']>) {
   const cert = readPem('TLS_CERT_FILE', 'a certificate', certFile, CERTIFICATES, certificateOf);
   const key = readPem('TLS_KEY_FILE', 'a private key', keyFile, PRIVATE_KEYS, createPrivateKey);
   if (!cert.parsed.checkPrivateKey(key.parsed)) {
@@ -38,6 +31,7 @@ export function readTls({ certFile, keyFile }: NonNullable<Config['tls']>): Tls 
   return {
     cert: cert.blocks.join('\n'),
     key: key.blocks.join('\n'),
+    /** When the certificate ends, in milliseconds since 1970. Its chain is not inspected. */
     endsAtMs,
     endsSoonFromMs: endsAtMs - REPLACED_WITHIN_MS,
   };

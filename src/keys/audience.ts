@@ -10,17 +10,9 @@ export const THIS_SERVER = 'self';
 /** Paths below its URL that also name this server: its MCP transports. */
 const OWN_PATHS = ['', '/mcp', '/sse'];
 
-/** The servers that keys may be bound to, as one request addresses them. */
-export interface BindableServers {
-  /** This server, as the request addresses it. */
-  readonly url: string;
-  /** What may be given as a resource: this server, and the others. */
-  readonly urls: readonly string[];
-  /** Returns the stored name of a resource that was sent, or null if keys can't be bound to it. */
-  nameOf(resource: string): string | null;
-}
-
 export type Audience = ReturnType<typeof createAudience>;
+/** The servers that keys may be bound to, as one request addresses them. */
+export type BindableServers = ReturnType<Audience['serversFor']>;
 
 /** Returns a stored name as people and clients see it: this server by the URL at which they address it. */
 export const shownServer = (name: string, url: string): string => (name === THIS_SERVER ? url : name);
@@ -41,9 +33,16 @@ export function createAudience(address: ServerAddress, others: readonly string[]
 
   return {
     /** Returns the servers as a request addresses them; undefined: outside a request. */
-    serversFor(publicUrl: string | undefined): BindableServers {
+    serversFor(publicUrl: string | undefined) {
       const url = publicUrl ?? address.url;
-      return { url, urls: [url, ...others], nameOf: (resource) => nameOf(resource, publicUrl) };
+      return {
+        /** This server. */
+        url,
+        /** What may be given as a resource: this server, and the others. */
+        urls: [url, ...others],
+        /** Returns the stored name of a resource that was sent, or null if keys can't be bound to it. */
+        nameOf: (resource: string) => nameOf(resource, publicUrl),
+      };
     },
     /** Returns whether keys may be bound to a stored name. */
     has: (name: string): boolean => name === THIS_SERVER || others.includes(name),

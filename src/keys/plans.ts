@@ -1,9 +1,7 @@
 // What is in force for all keys of an owner together (limit, quota, how many keys there may be), as operators set it, and
 // how much of it is used.
 
-import type { Metadata } from '../ground/metadata.ts';
-import { KEYS_MAX_DEFAULT, type Limits, type RateLimit } from '../ground/rate-limit.ts';
-import type { ShownQuota, Uses } from '../uses/shown-uses.ts';
+import { KEYS_MAX_DEFAULT, type Limits } from '../ground/rate-limit.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { OwnerSettings } from './record.ts';
 
@@ -32,23 +30,10 @@ export interface PlanStore {
 const COUNTED_KEYS = 500;
 
 /** An owner with the settings in force. */
-export interface ShownOwner {
-  readonly owner: string;
-  readonly blocked: boolean;
-  readonly rateLimit: RateLimit | null;
-  readonly quota: ShownQuota | null;
-  readonly keysMax: number;
-  readonly metadata: Metadata | null;
-  readonly keys: number;
-  /** The sum over all existing keys. */
-  readonly uses: Uses;
-}
+export type ShownOwner = Awaited<ReturnType<typeof shownOwners>>[number];
 
 /** Adds to owners what is in force and what was used, with one statement. */
-export async function shownOwners(
-  owners: readonly StoredOwner[],
-  { config: { ownerDefaults }, usage }: ShownPlans,
-): Promise<readonly ShownOwner[]> {
+export async function shownOwners(owners: readonly StoredOwner[], { config: { ownerDefaults }, usage }: ShownPlans) {
   if (owners.length === 0) return [];
   const usedBy = await usage.usesOfOwners(owners);
   return owners.map(({ owner, blocked, keys, settings }) => {
@@ -62,6 +47,7 @@ export async function shownOwners(
       keysMax: settings?.keysMax ?? ownerDefaults.keysMax,
       metadata: settings?.metadata ?? null,
       keys,
+      /** The sum over all existing keys. */
       uses,
     };
   });

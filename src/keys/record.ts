@@ -128,27 +128,23 @@ const FINGERPRINT_CHARS = 12;
 /** Returns the first 48 bits of a secret's hash: enough to find the key's record, and they reveal nothing. */
 export const fingerprintOf = (keyHash: string): string => keyHash.slice(0, FINGERPRINT_CHARS);
 
-export interface Rotation {
-  /** `until_first_use` of the new secret; `overlapping` while the previous one is still accepted. */
-  readonly state: 'until_first_use' | 'overlapping';
-  /** Last millisecond at which the previous secret is accepted; null before the first use. */
-  readonly previousUntilMs: number | null;
-  /** The fingerprint of the secret that isn't in force. */
-  readonly otherFingerprint: string;
-}
-
 /** Returns the second secret unless it has ended. */
 const livingSecond = ({ second }: ApiKeyRecord, nowMs: number): SecondSecret | null =>
   second === null || hasEnded(second.endsAtMs, nowMs) ? null : second;
 
-export function rotationAt(record: ApiKeyRecord, nowMs: number): Rotation | null {
+export type Rotation = NonNullable<ReturnType<typeof rotationAt>>;
+
+export function rotationAt(record: ApiKeyRecord, nowMs: number) {
   const second = livingSecond(record, nowMs);
   if (second === null || !record.active) return null;
   return {
+    /** `until_first_use` of the new secret; `overlapping` while the previous one is still accepted. */
     state: second.is === 'next' ? 'until_first_use' : 'overlapping',
+    /** Last millisecond at which the previous secret is accepted; null before the first use. */
     previousUntilMs: second.endsAtMs,
+    /** The fingerprint of the secret that isn't in force. */
     otherFingerprint: fingerprintOf(second.hash),
-  };
+  } as const;
 }
 
 /** Returns why a key can't be rotated like this; null: it can. A key has at most two secrets. */

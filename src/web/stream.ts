@@ -9,26 +9,6 @@ import type { Log } from '../watch/log.ts';
 import type { RequestContext } from './context.ts';
 import { SECURITY_HEADERS } from './headers.ts';
 
-/** Server-sent events (WHATWG HTML, "Server-sent events"). */
-export interface EventStream {
-  readonly response: Response;
-  /** Sends the event without waiting. Returns false, and sends nothing, if there is no room or the stream has ended. */
-  send(event: string, data: string): boolean;
-  /** Sends the event, or drops it if the client has too much unread. */
-  offer(event: string, data: string): void;
-  /** Ends the stream after the client has read what was sent. */
-  close(): void;
-  /** Ends the stream at once, and drops what is unread. */
-  cut(): void;
-}
-
-export interface Streams {
-  /** Opens the stream that is the response to a request. `onEnd` runs when either side ends it. */
-  open(context: RequestContext, onEnd?: () => void): EventStream;
-  /** Creates a response with this body. Returns null if there is no room. */
-  text(context: RequestContext, text: string, init: ResponseInit): Response | null;
-}
-
 /** The runtime sends texts up to this length, and keeps them until then. */
 const SMALL_CHARS_MAX = 64 * 1024;
 /** The size of a piece. With larger ones, Deno takes more bytes than the client reads. */
@@ -64,26 +44,35 @@ export function eventText(event: string, data: string): string {
 
 const utf8 = new TextEncoder();
 
-export function createStreams(pool: Pool, clock: Clock, log: Log): Streams {
-  const keepAliveChecks = new Set<() => void>();
-  const keepAliveTimer = { everyMs: QUIET_MS_MAX, clock, log, event: 'streams not kept alive' };
+/** Creates the function that calls `check` once in a while, until what it returns is called. */
+function createKeepAlive(clock: Clock, log: Log): (check: () => void) => Cancel {
+  const checks = new Set<() => void>();
+  const timer = { everyMs: QUIET_MS_MAX, clock, log, event: 'streams not kept alive' };
   let repeated: Repeated | undefined;
-
-  function keepAlive(check: () => void): Cancel {
-    keepAliveChecks.add(check);
-    repeated ??= repeat(keepAliveTimer, async () => {
-      for (const one of keepAliveChecks) one();
+  return (check) => {
+    checks.add(check);
+    repeated ??= repeat(timer, async () => {
+      for (const one of checks) one();
     });
     return () => {
-      keepAliveChecks.delete(check);
-      if (keepAliveChecks.size > 0) return;
+      checks.delete(check);
+      if (checks.size > 0) return;
       repeated?.stop();
       repeated = undefined;
     };
-  }
+  };
+}
 
+export type Streams = ReturnType<typeof createStreams>;
+
+/** Server-sent events (WHATWG HTML, "Server-sent events"). */
+export type EventStream = ReturnType<Streams['open']>;
+
+export function createStreams(pool: Pool, clock: Clock, log: Log) {
+  const keepAlive = createKeepAlive(clock, log);
   return {
-    open(context, onEnd) {
+    /** Opens the stream that is the response to a request. `onEnd` runs when either side ends it. */
+    open(context: RequestContext, onEnd?: () => void) {
       context.holdOpen(true);
       const over = context.extend();
       let isOpen = true;
@@ -116,22 +105,27 @@ export function createStreams(pool: Pool, clock: Clock, log: Log): Streams {
         onEnd?.();
       }
 
-      const send = (event: string, data: string) => isOpen && body.write(eventText(event, data));
+      /** Sends the event without waiting. Returns false, and sends nothing, if there is no room or the stream has ended. */
+      const send = (event: string, data: string): boolean => isOpen && body.write(eventText(event, data));
       return {
         response: new Response(body.stream, { headers: EVENT_STREAM_HEADERS }),
         send,
-        offer(event, data) {
+        /** Sends the event, or drops it if the client has too much unread. */
+        offer(event: string, data: string): void {
           if (body.unreadBytes < OFFERED_BYTES_MAX) send(event, data);
         },
-        close() {
+        /** Ends the stream after the client has read what was sent. */
+        close(): void {
           end();
           body.finish();
         },
-        cut: () => body.end(),
+        /** Ends the stream at once, and drops what is unread. */
+        cut: (): void => body.end(),
       };
     },
 
-    text(context, text, init) {
+    /** Creates a response with this body. Returns null if there is no room. */
+    text(context: RequestContext, text: string, init: ResponseInit): Response | null {
       if (text.length <= SMALL_CHARS_MAX) return new Response(text, init);
       const over = context.extend();
       const body = new UnreadBody(pool, {

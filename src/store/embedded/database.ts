@@ -23,13 +23,10 @@ export interface FileOptions {
   readonly check?: (now: boolean) => void;
 }
 
-export interface EmbeddedDatabase extends Database {
-  /** Closes the file, and ends the threads, too. */
-  close(): Promise<void>;
-}
+export type EmbeddedDatabase = ReturnType<typeof embeddedDatabase>;
 
 /** Creates a database that opens the file at its first statement. */
-export function embeddedDatabase(path: string, { readOnly = false, check }: FileOptions = {}): EmbeddedDatabase {
+export function embeddedDatabase(path: string, { readOnly = false, check }: FileOptions = {}) {
   const connection = new Connection(path, readOnly);
   const takeTurn = createTurns();
   const thread = createFileThread(path);
@@ -52,11 +49,12 @@ export function embeddedDatabase(path: string, { readOnly = false, check }: File
       }),
     write: (statement) => named(async () => (await commits.commit([statement], false))[0] as Written), // one for each statement
     writeAll: (statements) => named(() => commits.commit(statements, true)),
+    /** Closes the file, and ends the threads, too. */
     async close() {
       connection.close();
       await Promise.all([thread.end(), reader.end()]);
     },
-  };
+  } satisfies Database;
 }
 
 /** Reads, and retries for `withinMs` while the file is locked. */
