@@ -5,7 +5,7 @@ import type { Identity, Sender } from '../calls/identify.ts';
 import { type Operation, TOOL_TIMEOUT_MS } from '../calls/operation.ts';
 import type { Prompt } from '../calls/prompt.ts';
 import type { Tool } from '../calls/tool.ts';
-import { once, singleFlights } from '../ground/cache.ts';
+import { once } from '../ground/cache.ts';
 import { LIMITS } from '../ground/limits/index.ts';
 import type { Awaitable } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
@@ -75,24 +75,12 @@ export function createMethods(
   log: Log,
 ): Readonly<Record<string, Method>> {
   const about = { capabilities: capabilitiesOf(prompts), instructions: INSTRUCTIONS };
-  const byUri = new Map(resources.map((resource) => [resource.uri, resource]));
-  const contents = new Map<string, string>();
-  /** What is being read: a batch may ask for the same resource a hundred times. */
-  const readings = singleFlights<string>((uri, fields) => void contents.set(uri, fields));
+  /** What reads each resource once. Who asks meanwhile waits for it, too, and after a failure the next one reads again. */
+  const readers = new Map(resources.map((resource) => [resource.uri, once(() => contentsInTime(resource, clock))]));
 
-  /** Begins to read. Who asks meanwhile waits for it, too, for a minute at most: it may never end. */
-  const begin = (resource: Resource): Promise<string> =>
-    readings.run(resource.uri, () => {
-      const { promise: outOfTime, reject } = Promise.withResolvers<never>();
-      const cancel = clock.after(TOOL_TIMEOUT_MS, () => reject(new Error(`${resource.uri}: it is read for too long`)));
-      return Promise.race([contentsOf(resource), outOfTime]).finally(cancel);
-    });
-
-  /** Reads a resource once. A bug in it fails only the requests that wait for it, and the next one reads again. */
-  async function read(resource: Resource, { requestId }: RequestContext): Promise<Outcome> {
-    const { uri } = resource;
+  async function read(uri: string, reader: () => Promise<string>, { requestId }: RequestContext): Promise<Outcome> {
     try {
-      return publicOutcome(contents.get(uri) ?? (await begin(resource)));
+      return publicOutcome(await reader());
     } catch (error) {
       log.error('internal error', { requestId, uri, error });
       return { error: bugError(requestId) };
@@ -120,8 +108,8 @@ export function createMethods(
     'resources/read': {
       run({ uri }, { era, sender }) {
         if (typeof uri !== 'string') return failedOutcome('uri must be a string');
-        const resource = byUri.get(uri);
-        if (resource !== undefined) return read(resource, sender.context);
+        const reader = readers.get(uri);
+        if (reader !== undefined) return read(uri, reader, sender.context);
         const code = era === 'modern' ? CODES.invalidParams : CODES.resourceNotFound;
         return failedOutcome('Resource not found', code, { uri: redact(uri) });
       },
@@ -216,6 +204,13 @@ function callOfNamed(
   if (requiredCapabilities === undefined) return call;
   const message = 'The tool needs a capability that the client did not declare';
   return { ...failedOutcome(message, CODES.missingClientCapability, { requiredCapabilities }, 400), operation };
+}
+
+/** Waits for a resource's content for a minute at most: its function may never end. */
+function contentsInTime(resource: Resource, clock: Clock): Promise<string> {
+  const { promise: outOfTime, reject } = Promise.withResolvers<never>();
+  const cancel = clock.after(TOOL_TIMEOUT_MS, () => reject(new Error(`${resource.uri}: it is read for too long`)));
+  return Promise.race([contentsOf(resource), outOfTime]).finally(cancel);
 }
 
 /** Rejects with an Error if no response has room for the content: a problem would invite a retry. */
