@@ -9,13 +9,6 @@ import type { RequestContext } from './context.ts';
 
 export const BODY_BYTES_MAX = LIMITS.body.each;
 
-interface BodyFormat {
-  readonly type: string;
-  readonly otherSpellings: RegExp;
-  readonly parse: (text: string) => unknown;
-  readonly read: (bytes: Uint8Array) => Body;
-}
-
 // Any parameters may follow, except another charset: unknown ones are ignored (RFC 2045 §5). A comma outside quotes
 // would begin another type.
 const OTHER_CHARSET = String.raw`(?:.*;)?\s*charset\s*=(?!\s*(?:"utf-?8"|utf-?8)\s*(?:;|$))`;
@@ -23,11 +16,13 @@ const PARAMETERS = '[^",]*(?:"[^"]*"[^",]*)*';
 
 const strict = new TextDecoder('utf-8', { fatal: true });
 
-const formatOf = (type: string, parse: BodyFormat['parse']): BodyFormat => ({
+type BodyFormat = ReturnType<typeof formatOf>;
+
+const formatOf = (type: string, parse: (text: string) => unknown) => ({
   type,
   otherSpellings: new RegExp(`^${type}\\s*(?:;(?!${OTHER_CHARSET})${PARAMETERS})?$`, 'i'),
   parse,
-  read(bytes) {
+  read(bytes: Uint8Array): Body {
     try {
       return ok(parse(strict.decode(bytes))); // nothing is replaced (RFC 8259 §8.1)
     } catch (error) {
