@@ -119,7 +119,7 @@ export class KnownKeys {
     return this.#keep(keyHash, found(keyHash));
   }
 
-  /** Reads keys with one statement, and returns them by their hashes. A replica may answer. */
+  /** Reads keys with one statement, and returns them by their hashes. A replica may answer. Those that have ended have no holder. */
   async readAll(keyHashes: readonly string[]): Promise<ReadonlyMap<string, KnownKey | null>> {
     this.#readCount += 1;
     const found = await this.#options.readKeys(keyHashes, { mayUseReplica: true });

@@ -10,7 +10,7 @@ import type { Caller, RuleOfToken, Workload } from './actor.ts';
 import type { Audience } from './audience.ts';
 import type { ChangeParts } from './changes.ts';
 import { type KnownKey, KnownKeys, type KnownKeysOptions } from './known-keys.ts';
-import { earlier, endOf, fingerprintOf, hashKey, isKeyShaped, mayBeJwt, refusalAt, whyEnded } from './record.ts';
+import { earlier, endOf, fingerprintOf, hashKey, isKeyShaped, mayBeJwt, refusalAt } from './record.ts';
 import { createUseFirst } from './rotating.ts';
 
 export type { Holder } from '../uses/holder.ts';
@@ -173,22 +173,8 @@ export function createVerifier(options: VerifierOptions) {
     verifyPasted: (token: string, caller: Caller) => decide(token, caller, 'paste'),
     /** Inspects a key: decides like `verifyPasted`, but notes no use. */
     inspect: (token: string, caller: Caller) => decide(token, caller, 'inspect'),
-    /**
-     * Returns the cached key by the hash of one of its secrets: null if it has ended; undefined if it has to be read, or if
-     * only this secret was rotated away; and for what is no key, or has a parent.
-     */
-    recall(keyHash: string): KnownKey | null | undefined {
-      const key = feed.current() ? known.recall(keyHash, clock.monotonicMs()) : undefined;
-      if (key == null || key.parent !== null) return undefined;
-      const reason = whyEnded(key, clock.nowMs());
-      if (reason === 'rotated') return undefined;
-      return reason === null ? key : null;
-    },
-    /** Reads keys by the hashes of their secrets with one statement. Those that have ended have no holder. */
-    readAll: (keyHashes: readonly string[]) => known.readAll(keyHashes),
-    get reads() {
-      return known.reads;
-    },
+    /** Keys in memory, and how they get there. */
+    known,
   };
 }
 

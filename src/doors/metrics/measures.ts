@@ -83,12 +83,12 @@ export function createMetrics(clock: Clock) {
         throw error;
       }
       return (token, caller) => {
-        const { reads } = verifier;
+        const { reads } = verifier.known;
         const verified = verifier.verify(token, caller);
         // A token that isn't remembered is verified later, but its key may be known.
-        const isKnown = (found: Verified) => found.ok && found.rule !== null && verifier.reads === reads;
+        const isKnown = (found: Verified) => found.ok && found.rule !== null && verifier.known.reads === reads;
         if (isPromise(verified)) return verified.then((found) => count(found, isKnown(found)), countOutage);
-        return count(verified, verifier.reads === reads);
+        return count(verified, verifier.known.reads === reads);
       };
     },
 

@@ -6,6 +6,7 @@ import type { Problem } from '../../ground/problem.ts';
 import { err, ok, outageIn, type Result } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import type { KnownKey } from '../../keys/known-keys.ts';
+import { whyEnded } from '../../keys/record.ts';
 import type { Database } from '../../store/database.ts';
 import type { Log } from '../../watch/log.ts';
 import type { Macs } from './marks.ts';
@@ -94,7 +95,17 @@ export function createReported(
   const hashById = createLruCache<string>({ entries: IDS_MAX });
   const logDropped = createDroppedLog(ageClock, log);
 
-  const recall = (keyId: string) => verifier.recall(hashById.get(keyId) ?? '');
+  /**
+   * Returns a cached key: null if it has ended; undefined if it has to be read, or if only the secret that is known of it was
+   * rotated away; and for what is no key, or has a parent.
+   */
+  function recall(keyId: string): KnownKey | null | undefined {
+    const key = feed.current() ? verifier.known.recall(hashById.get(keyId) ?? '', ageClock.monotonicMs()) : undefined;
+    if (key == null || key.parent !== null) return undefined;
+    const reason = whyEnded(key, ageClock.nowMs());
+    if (reason === 'rotated') return undefined;
+    return reason === null ? key : null;
+  }
 
   /** Counts units of a key. Returns how many found no room; those of an ended key are ignored. */
   const countUnits = (key: KnownKey | null | undefined, units: number): number =>
@@ -104,7 +115,7 @@ export function createReported(
   async function readAll(keyIds: readonly string[]): Promise<(keyId: string) => KnownKey | null | undefined> {
     const hashes = await hashesOf(keyIds, feed.queryTimeoutMs);
     for (const [keyId, keyHash] of hashes) hashById.set(keyId, keyHash);
-    const keys = await verifier.readAll([...hashes.values()]); // not all are cached: changes may overtake the read
+    const keys = await verifier.known.readAll([...hashes.values()]); // not all are cached: changes may overtake the read
     return (keyId) => keys.get(hashes.get(keyId) ?? '');
   }
 
