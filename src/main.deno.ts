@@ -1,11 +1,9 @@
 // Starts the server on Deno, with what start/server.ts needs of this runtime.
 
 import { hash } from 'node:crypto';
-import nodeModule from 'node:module';
 import { cpuUsage } from 'node:process';
 import { pathToFileURL } from 'node:url';
 import { type Env, NAMES } from './config/env.ts';
-import { once } from './ground/cache.ts';
 import { SERVER_NAME } from './ground/server-info.ts';
 import { REPLACEMENT } from './ground/text.ts';
 import { type Runtime, type ServeOptions, start } from './start/server.ts';
@@ -94,21 +92,6 @@ const env = new Proxy<Env>(Object.fromEntries(NAMES.map((name) => [name, variabl
     typeof name === 'string' && /^(?:OTEL|TOOL)_/.test(name) ? variable(name) : known[name as keyof Env],
 });
 
-/** The URL of the folder whose modules are reloaded, and how often. */
-const reloaded = { folder: '', count: 0 };
-
-/** Gives reloaded modules a new URL each time, because Deno caches modules by URL. */
-const renameReloaded = once(() =>
-  // a named import would fail on Bun, whose executable contains this file, too
-  nodeModule.registerHooks({
-    resolve(specifier, context, next) {
-      const found = next(specifier, context);
-      const isTool = found.url.startsWith(reloaded.folder) && !found.url.includes('/node_modules/');
-      return isTool ? { ...found, url: `${found.url}?read=${reloaded.count}` } : found;
-    },
-  }),
-);
-
 /** Whether the server itself ends the process. */
 let isEnding = false;
 
@@ -125,11 +108,7 @@ export const runtime: Runtime = {
   serve,
   // For tool files, src/import-map.json maps `mcp-key-server` to tools/folder/module.ts.
   importTool: (path) => import(pathToFileURL(path).href),
-  forgetTools(folder) {
-    reloaded.folder = pathToFileURL(`${folder}/`).href;
-    reloaded.count += 1;
-    renameReloaded();
-  },
+  forgetTools: async (folder) => (await import('./commands/reloaded-deno.ts')).forgetTools(folder),
   usage() {
     const { user, system } = cpuUsage(); // microseconds
     return { residentBytes: Deno.memoryUsage().rss, cpuSeconds: (user + system) / 1e6 };

@@ -28,7 +28,7 @@ interface ReloaderOptions<Service> {
   /** Reads the current tool files. */
   readonly read: () => Promise<readonly ToolFile[]>;
   /** Drops imported modules of a folder (an absolute path), so that they are read again. */
-  readonly forget: (folder: string) => void;
+  readonly forget: (folder: string) => Promise<void>;
   /** Makes a service with tool files, without opening its database. */
   readonly make: (files: readonly ToolFile[]) => Promise<Service>;
   /** Reports a mistake on the terminal. */
@@ -65,7 +65,7 @@ export function createReloader<Service extends Replacement>(options: ReloaderOpt
 
   async function takeOver(replace: (service: Service) => Service): Promise<void> {
     follow();
-    forget(resolve(folder));
+    await forget(resolve(folder));
     const next = await make(await read());
     await next.open();
     const before = replace(next);

@@ -49,7 +49,7 @@ export interface Runtime {
   /** Imports a tool file, whose import `mcp-key-server` is tools/folder/module.ts. */
   readonly importTool: ImportModule;
   /** Drops imported modules of a folder (an absolute path), so that development reads them again. */
-  forgetTools(folder: string): void;
+  forgetTools(folder: string): Promise<void>;
   usage: NonNullable<ServiceOptions['usage']>;
   /** Calls `handler` at SIGTERM, SIGINT and SIGHUP. */
   onSignal(handler: (signal: string) => void): void;
