@@ -28,16 +28,13 @@ export type Ended = Pick<Span, 'name' | 'isError' | 'attributes'>;
 
 /** Creates the tracer. `add` adds a span that has ended. */
 export function createTracer({ sampler }: TraceSettings, { clock, random }: TracesOptions, add: (span: Span) => void) {
-  const ids = createIds(random);
+  const makeId = createIds(random);
   return {
     /** Begins a span; undefined if the sampler leaves it out. */
     begin(parent: Trace | undefined): Begun | undefined {
-      if (parent === undefined) {
-        const traceId = ids.traceId(sampler.ratio);
-        return traceId === undefined ? undefined : { traceId, spanId: ids.spanId(), parent };
-      }
-      const isKept = sampler.isParentBased ? parent.sampled : isSampled(parent.traceId, sampler);
-      return isKept ? { traceId: parent.traceId, spanId: ids.spanId(), parent } : undefined;
+      const traceId = parent?.traceId ?? makeId(TRACE_ID_BYTES);
+      const isKept = parent !== undefined && sampler.isParentBased ? parent.sampled : isSampled(traceId, sampler);
+      return isKept ? { traceId, spanId: makeId(SPAN_ID_BYTES), parent } : undefined;
     },
     /** Ends a span that began at a time of the monotonic clock. */
     end({ traceId, spanId, parent }: Begun, startedMs: number, { name, isError, attributes }: Ended): void {
@@ -60,33 +57,17 @@ const POOL_BYTES = 4096;
 const TRACE_ID_BYTES = 16;
 const SPAN_ID_BYTES = 8;
 
-/** Creates random ids in hex. From a pool: each call of the generator costs as much as a thousand bytes. */
+/** Creates the function that makes random ids in hex. From a pool: each call of the generator costs as much as a thousand bytes. */
 function createIds(random: RandomBytes) {
-  let hex = '';
-  let view: DataView = new DataView(new ArrayBuffer(0));
-  let at = POOL_BYTES;
-
-  /** Returns where the next bytes of the pool are. */
-  function take(bytes: number): number {
-    if (at + bytes > POOL_BYTES) {
-      const pool = random(POOL_BYTES);
-      hex = pool.toHex();
-      view = new DataView(pool.buffer, pool.byteOffset);
+  let pool = '';
+  let at = 0;
+  return (bytes: number): string => {
+    const digits = 2 * bytes;
+    if (at + digits > pool.length) {
+      pool = random(POOL_BYTES).toHex();
       at = 0;
     }
-    at += bytes;
-    return at - bytes;
-  }
-
-  const idAt = (start: number, bytes: number): string => hex.slice(2 * start, 2 * (start + bytes));
-
-  return {
-    /** Returns the id of a new trace; undefined if it isn't in the sampler's part, as isSampled says, without its text. */
-    traceId(ratio: number): string | undefined {
-      const start = take(TRACE_ID_BYTES);
-      const last52 = (view.getUint32(start + 8) % 2 ** 20) * 2 ** 32 + view.getUint32(start + 12);
-      return last52 / 2 ** 52 < ratio ? idAt(start, TRACE_ID_BYTES) : undefined;
-    },
-    spanId: (): string => idAt(take(SPAN_ID_BYTES), SPAN_ID_BYTES),
+    at += digits;
+    return pool.slice(at - digits, at);
   };
 }
