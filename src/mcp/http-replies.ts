@@ -1,14 +1,18 @@
-// Writes MCP replies over HTTP: as JSON or an event, depending on what the client accepts, or on an open stream. If
-// there is no room for a reply, sends an error instead.
+// Reads what was posted, and writes MCP replies over HTTP: as JSON or an event, depending on what the client accepts, or
+// on an open stream. If there is no room for a reply, sends an error instead.
 
 import type { Sender } from '../calls/identify.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import type { RateLimitStates } from '../ground/rate-limit.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Log } from '../watch/log.ts';
+import type { Body } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
 import { accepts, createResponseHeaders, SECURITY_HEADERS, UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import { challengeFor, problemResponse, type SignIn } from '../web/problem-response.ts';
+import { refuseInClear } from '../web/router.ts';
 import { EVENT_STREAM_HEADERS, type EventStream, eventText, type Streams } from '../web/stream.ts';
-import type { RequestMessage } from './message.ts';
+import { carriesApiKey, errorText, type Id, PARSE_ERROR, type RequestMessage, type RpcError } from './message.ts';
 import { deniedText } from './results.ts';
 import type { Peer, Reply } from './server.ts';
 
@@ -46,6 +50,22 @@ export function createHttpReplies(streams: Streams) {
     },
   };
 }
+
+/** Returns what was posted; or the refusal of a body that can't be read, or has a key over plain HTTP. */
+export function postedIn(context: RequestContext, body: Body, log: Log): Result<unknown, Response> {
+  if (!body.ok) {
+    const { error } = body;
+    return err(
+      error.code === 'invalid_json' ? badRequest(undefined, PARSE_ERROR) : problemResponse(error, context.requestId),
+    );
+  }
+  if (context.acceptsCredentials || !carriesApiKey(body.value)) return ok(body.value);
+  return err(problemResponse(refuseInClear(log, context), context.requestId));
+}
+
+/** Creates a 400 with an error of JSON-RPC. */
+export const badRequest = (id: Id | undefined, error: RpcError) =>
+  new Response(errorText(id, error), { status: 400, headers: UNCACHED_JSON_HEADERS });
 
 /** Sends a reply on a stream, or the refusal if there is no room. Cuts the stream if there is no room even for that. */
 export function sendReply(stream: EventStream, text: string, refusal: () => string): void {

@@ -13,7 +13,7 @@ import type { Body } from '../web/body.ts';
 import { carriesCredential, holdingOpen, type RequestContext } from '../web/context.ts';
 import { accepts } from '../web/headers.ts';
 import { problemResponse, type SignIn } from '../web/problem-response.ts';
-import { type BodyHandler, refuseInClear } from '../web/router.ts';
+import type { BodyHandler } from '../web/router.ts';
 import type { EventStream, Streams } from '../web/stream.ts';
 import { clientInfoOf } from './client.ts';
 import { type Classified, classify, type IncomingRequest, NO_CAPABILITIES, type Refused } from './era.ts';
@@ -22,19 +22,12 @@ import {
   createHttpReplies,
   EVENTS,
   type HttpReplies,
+  postedIn,
   refusalOfSender,
   sendReply,
   unauthorized,
 } from './http-replies.ts';
-import {
-  carriesApiKey,
-  errorText,
-  type Message,
-  metaOf,
-  PARSE_ERROR,
-  progressTokenOf,
-  type RequestMessage,
-} from './message.ts';
+import { carriesApiKey, errorText, type Message, metaOf, progressTokenOf, type RequestMessage } from './message.ts';
 import { deniedText } from './results.ts';
 import type { Mcp, Peer } from './server.ts';
 
@@ -61,9 +54,6 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
   /** Refuses senders who must first get another credential, whatever they posted. Synchronous in the usual case. */
   function refusalOf(sender: Sender, value: unknown, classified: Classified): Awaitable<Response | null> {
     const { context } = sender;
-    if (!context.acceptsCredentials && carriesApiKey(value)) {
-      return problemResponse(refuseInClear(log, context), context.requestId);
-    }
     const tool = classified.kind === 'request' ? toolOf(classified.request) : undefined;
     if (!carriesCredential(context.credentials)) {
       if (signIn === null || !eager || carriesApiKey(value)) return null;
@@ -76,17 +66,15 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
   }
 
   return (context, body: Body) => {
-    if (!body.ok) {
-      return body.error.code === 'invalid_json'
-        ? replies.refusal(context, errorText(undefined, PARSE_ERROR))
-        : problemResponse(body.error, context.requestId);
-    }
+    const posted = postedIn(context, body, log);
+    if (!posted.ok) return posted.error;
+    const { value } = posted;
     const sender = new Sender(context, identify, log);
-    const classified = classify(body.value, context.headers);
-    context.clientInfo = clientInfoOf(body.value);
-    context.meta = metaOf(body.value);
+    const classified = classify(value, context.headers);
+    context.clientInfo = clientInfoOf(value);
+    context.meta = metaOf(value);
     context.tool = lastToolIn(classified)?.name;
-    return chain(refusalOf(sender, body.value, classified), (refused) => refused ?? answer(sender, classified));
+    return chain(refusalOf(sender, value, classified), (refused) => refused ?? answer(sender, classified));
   };
 
   /** Returns the tool that a POST calls; of a batch the last one. */

@@ -6,6 +6,8 @@ import type { DoorRoutes } from '../../api/index.ts';
 import { atFirstUse } from '../../ground/first-use.ts';
 import { invalidInput } from '../../ground/problem.ts';
 import type { Awaitable } from '../../ground/result.ts';
+import { postedIn } from '../../mcp/http-replies.ts';
+import type { Log } from '../../watch/log.ts';
 import type { Body } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
 import { problemResponse } from '../../web/problem-response.ts';
@@ -21,12 +23,14 @@ export function openSse() {
   let loaded: SseRoutes | undefined;
   let isStopped = false;
 
-  function post(context: RequestContext, body: Body): Awaitable<Response> {
+  function post(context: RequestContext, body: Body, log: Log): Awaitable<Response> {
+    const posted = postedIn(context, body, log);
+    if (!posted.ok) return posted.error;
     const { request, requestId } = context;
     const sessionId = queryOf(request.url).get('sessionId');
     if (!sessionId) return problemResponse(NO_SESSION_ID, requestId);
     if (!loaded?.sessions.has(sessionId)) return problemResponse({ code: 'session_not_found' }, requestId);
-    return loaded.post(sessionId, context, body);
+    return loaded.post(sessionId, context, posted.value);
   }
 
   return {
@@ -46,7 +50,10 @@ export function openSse() {
         const address = context.clientAddress(); // read now: a client that has left has none
         return (await load()).open(context, address);
       }
-      return { sse: { get, isUnlisted: reusePort }, messages: { post } };
+      return {
+        sse: { get, isUnlisted: reusePort },
+        messages: { post: (context, body) => post(context, body, core.log) },
+      };
     },
     count: (): number => loaded?.sessions.count() ?? 0,
     stop(): void {

@@ -7,16 +7,13 @@ import { OVERLOADED, type Problem } from '../../ground/problem.ts';
 import type { Awaitable } from '../../ground/result.ts';
 import { clientInfoOf, clientText, showsWidgets, WIDGETS_SHOWN } from '../../mcp/client.ts';
 import { NO_CAPABILITIES } from '../../mcp/era.ts';
-import { accepted, refusalOfSender, sendReply, unauthorized } from '../../mcp/http-replies.ts';
+import { accepted, badRequest, refusalOfSender, sendReply, unauthorized } from '../../mcp/http-replies.ts';
 import {
   apiKeyIn,
   CODES,
-  carriesApiKey,
-  errorText,
   type Id,
   type Message,
   metaOf,
-  PARSE_ERROR,
   type RequestMessage,
   type RpcError,
   readMessage,
@@ -25,11 +22,9 @@ import { makesCall } from '../../mcp/methods.ts';
 import { deniedText } from '../../mcp/results.ts';
 import type { Mcp, Peer } from '../../mcp/server.ts';
 import type { Log } from '../../watch/log.ts';
-import type { Body } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../../web/headers.ts';
 import { problemResponse, type SignIn } from '../../web/problem-response.ts';
-import { refuseInClear } from '../../web/router.ts';
 import type { Streams } from '../../web/stream.ts';
 import { asVisitor, createSessions, type Session, type Sessions, type Visitor } from './sessions.ts';
 
@@ -75,16 +70,9 @@ export function sseRoutes({ mcp, toolOf, streams, identify, address: server, sig
     asVisitor(await sender.identify(metaKey));
 
   /** Answers a message of a session that is there. */
-  async function post(sessionId: string, context: RequestContext, body: Body): Promise<Response> {
-    const { requestId } = context;
-    if (!body.ok) {
-      const { error } = body;
-      return error.code === 'invalid_json' ? refusal(undefined, PARSE_ERROR) : problemResponse(error, requestId);
-    }
-    if (!context.acceptsCredentials && carriesApiKey(body.value))
-      return problemResponse(refuseInClear(log, context), requestId);
-    const message = readMessage(body.value);
-    context.meta = metaOf(body.value);
+  async function post(sessionId: string, context: RequestContext, posted: unknown): Promise<Response> {
+    const message = readMessage(posted);
+    context.meta = metaOf(posted);
     if (message.kind === 'request') context.tool = toolOf(message)?.name;
     const sender = new Sender(context, identify, log);
     const visitor = await visitorOf(sender, keyIn(message));
@@ -108,7 +96,7 @@ export function sseRoutes({ mcp, toolOf, streams, identify, address: server, sig
   }
 
   function handle(session: Session, sender: Sender, message: Message, mayChange: boolean): Awaitable<Response> {
-    if (message.kind === 'invalid') return refusal(message.id, message.error);
+    if (message.kind === 'invalid') return badRequest(message.id, message.error);
     if (mayChange && message.kind === 'notification' && message.method === 'notifications/cancelled') {
       session.calls.get(message.params.requestId as Id)?.abort();
     }
@@ -178,6 +166,3 @@ function createReply(mcp: Mcp, sessions: Sessions, signIn: SignIn | null) {
 
 /** Returns the API key in the metadata of a message. Clients may send it with all of them. */
 const keyIn = (message: Message): string | null => ('params' in message ? apiKeyIn(message.params) : null);
-
-const refusal = (id: Id | undefined, error: RpcError) =>
-  new Response(errorText(id, error), { status: 400, headers: UNCACHED_JSON_HEADERS });
