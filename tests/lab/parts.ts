@@ -28,7 +28,7 @@ export const DOORS: readonly Door[] = [
   {
     name: 'owners',
     files:
-      /^keys\/owners\.ts|^store\/(owners|owner-settings)\.ts|^ground\/metadata\.ts|^tools\/(owner-fields|admin-list-owners|admin-update-owner)\.ts|^commands\/keys\/(owner|owners|shown-owner)\.ts|^commands\/metadata\.ts/,
+      /^keys\/owners\.ts|^store\/(owners|owner-settings)\.ts|^ground\/metadata\.ts|^tools\/(owner-fields|admin-list-owners|admin-update-owner)\.ts|^commands\/keys\/(owner|owners|shown-owner)\.ts|^commands\/(metadata|meta-option)\.ts/,
     words:
       /owners?[-_ ]?(settings|limits?|quota|rate|holders?|uses|plans?|keys|fields|line)\b|of an? owner|all owners|OWNER_|keysMax|\b(plans?|allowances?)\b/i,
   },
@@ -41,7 +41,7 @@ export const DOORS: readonly Door[] = [
   {
     name: 'signin',
     files:
-      /^signin\/|^config\/(client-ids|redirects)\.ts|^store\/(codes|open-requests)\.ts|^ground\/(documents|signed-text)\.ts/,
+      /^signin\/|^config\/(client-ids|redirects)\.ts|^store\/(codes|open-requests)\.ts|^ground\/(documents|fetching|signed-text)\.ts/,
     words: /oauth|\bconnect\b|device|sign-?in\b|authorize|redirect_?uri|client-?documents?\b/i,
   },
   {
