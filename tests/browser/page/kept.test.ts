@@ -98,24 +98,24 @@ describeInBrowser('what is typed before signing in at an issuer again', (browser
 
   const carol = { sub: 'carol', roles: 'keys-admin' };
   const ofCarol = (app: TestApp) => app.keys('create', '--user', 'carol', '--name', 'billing', '--scope', 'read');
-  const ofAcme = (app: TestApp) => app.keys('create', '--user', 'acme', '--name', 'production', '--scope', 'read');
+  const ofAcme = (app: TestApp) => app.keys('create', '--user', 'Acme Corp', '--name', 'production', '--scope', 'read');
 
   test('by an admin is there: in the plan of an owner, beside what another has changed, and in the row of a key', () =>
     atIssuer(browser(), ADMINS, ofAcme, async ({ app, page, become, expire }) => {
       become(carol);
       await signIn(page);
-      await press(page, 'Open acme');
-      await press(page, 'Change the plan: acme');
+      await press(page, 'Open Acme Corp');
+      await press(page, 'Change the plan: Acme Corp');
       await page.locator('#quota-plan').fill('50');
       await page.getByLabel('Data').fill('plan=gold');
       await press(page, 'More about production');
       await press(page, 'Change: production');
       await page.keyboard.type('half typed');
       await expire('Save');
-      await app.keys('owner', 'acme', '--limit', '100/1h');
+      await app.keys('owner', 'Acme Corp', '--limit', '100/1h');
       app.clock.advance(1000);
       await signIn(page);
-      await page.getByRole('region', { name: 'Owner acme' }).waitFor();
+      await page.getByRole('region', { name: 'Owner Acme Corp' }).waitFor();
       await page.getByRole('textbox', { name: 'Name' }).waitFor();
       expect(await page.getByRole('textbox', { name: 'Name' }).inputValue()).toBe('half typed');
       expect(await page.locator('#quota-plan').inputValue()).toBe('50');
