@@ -9,8 +9,8 @@ import { productionEnv, productionFolder } from '../support/production.ts';
 
 /** As SECURITY.md lists them: none is native. */
 function listedPackages(): string[] {
-  const rows = readDocument('.github/SECURITY.md').table('Dependencies');
-  return rows.flatMap((cells) => [...cells.join().matchAll(/`([^`]+)`/g)]).map(([, name = '']) => name);
+  const said = readDocument('.github/SECURITY.md').section('Dependencies');
+  return [...said.matchAll(/`([^`\s]+)`/g)].map(([, name = '']) => name);
 }
 
 test('a production install, as it is typed, brings the packages that SECURITY.md lists, and none for development', async () => {
