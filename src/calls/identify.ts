@@ -7,6 +7,7 @@ import { isForeignShaped, isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
 import { carriesCredential, type RequestContext } from '../web/context.ts';
+import type { SignIn } from '../web/problem-response.ts';
 import { logMissing, logRefused, presentedKey, refusedKeyIn, type VerifyKey } from './api-key.ts';
 import { callerOf, type Refused, type RequestCaller } from './call.ts';
 import type { Credential } from './guard.ts';
@@ -90,6 +91,8 @@ export class Sender {
     readonly context: RequestContext,
     readonly identifyCall: Identify,
     readonly log: Log,
+    /** Where OAuth clients sign in; null: they are never challenged. */
+    readonly signIn: SignIn | null,
   ) {}
 
   /** Resolves with who sent the request. `metaApiKey`, of a message's metadata, counts if no header has a credential. */
@@ -115,11 +118,11 @@ export class Sender {
   }
 
   /** Returns the problem of a request without a credential. Logs it for a tool whose guard would, as that doesn't run. */
-  missing(wantsKey: boolean, tool: { readonly credential: Credential | null } | undefined): Problem {
-    const { context, log } = this;
+  missing(tool: { readonly credential: Credential | null } | undefined): Problem {
+    const { context, log, signIn } = this;
     if (tool?.credential) logMissing(log, tool.credential, callerOf(context));
     const { lacksScheme } = context.credentials;
-    return { code: wantsKey ? 'missing_api_key' : 'missing_token', ...(lacksScheme && { lacksScheme }) };
+    return { code: signIn?.handsOutKeys ? 'missing_api_key' : 'missing_token', ...(lacksScheme && { lacksScheme }) };
   }
 
   /**

@@ -9,7 +9,7 @@ import type { Log } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
 import { accepts, createResponseHeaders, SECURITY_HEADERS, UNCACHED_JSON_HEADERS } from '../web/headers.ts';
-import { challengeFor, problemResponse, type SignIn } from '../web/problem-response.ts';
+import { challengeFor, problemResponse } from '../web/problem-response.ts';
 import { refuseInClear } from '../web/router.ts';
 import { EVENT_STREAM_HEADERS, type EventStream, eventText, type Streams } from '../web/stream.ts';
 import { carriesApiKey, errorText, type Id, PARSE_ERROR, type RequestMessage, type RpcError } from './message.ts';
@@ -37,11 +37,11 @@ export function createHttpReplies(streams: Streams) {
     respond(
       { text, status, operation, call, challenge }: Reply,
       request: RequestMessage,
-      { era, sender, signIn }: Peer,
+      { era, sender }: Peer,
     ): Response {
       const { context } = sender;
       const limits = call?.response.limits ?? operation?.initialLimits;
-      if (challenge) return unauthorized(context, challenge, signIn, limits);
+      if (challenge) return unauthorized(sender, challenge, limits);
       return (
         write(context, text, status, limits) ??
         write(context, deniedText(request, era, OVERLOADED), 200, limits) ??
@@ -73,25 +73,17 @@ export function sendReply(stream: EventStream, text: string, refusal: () => stri
 }
 
 /** Creates the 401 for a bad or missing credential. It names no metadata for a key of X-API-Key: no client signs in for it. */
-export function unauthorized(
-  { requestId, credentials, publicUrl }: RequestContext,
-  problem: Problem,
-  signIn: SignIn | null,
-  limits?: RateLimitStates,
-) {
+export function unauthorized({ context, signIn }: Sender, problem: Problem, limits?: RateLimitStates) {
+  const { requestId, credentials, publicUrl } = context;
   const isOfClient = problem.code !== 'invalid_api_key' || credentials.xApiKey === null;
   const at = isOfClient ? signIn?.under(publicUrl) : undefined;
   return problemResponse(problem, requestId, challengeFor(problem, at ?? null), limits);
 }
 
 /** Resolves with the 401 for a whole POST: for a bad bearer token if clients sign in, for a key that has ended always. */
-export async function refusalOfSender(
-  sender: Sender,
-  signIn: SignIn | null,
-  limits?: RateLimitStates,
-): Promise<Response | null> {
-  const problem = (signIn && (await sender.badBearer())) ?? (await sender.endedKey());
-  return problem && unauthorized(sender.context, problem, signIn, limits);
+export async function refusalOfSender(sender: Sender, limits?: RateLimitStates): Promise<Response | null> {
+  const problem = (sender.signIn && (await sender.badBearer())) ?? (await sender.endedKey());
+  return problem && unauthorized(sender, problem, limits);
 }
 
 export const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });

@@ -10,7 +10,7 @@ import { type Awaitable, chain } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { carriesCredential, holdingOpen } from '../web/context.ts';
-import { challengeFor, type SignIn } from '../web/problem-response.ts';
+import { challengeFor } from '../web/problem-response.ts';
 import { askingOf, showsWidgets } from './client.ts';
 import {
   apiKeyIn,
@@ -30,8 +30,6 @@ import { callResultText } from './results.ts';
 
 /** What a transport knows of a request's sender, and how it responds. */
 export interface Peer extends Requester {
-  /** Where OAuth clients sign in; null: they are never challenged. */
-  readonly signIn: SignIn | null;
   /**
    * Signals that a call begins that won't be challenged. The returned function sends its progress; from now on only the
    * text of its reply counts.
@@ -82,9 +80,7 @@ export function createMcp({ offered, listsAll, requestStates, run, clock, log }:
   const methods = new Map(Object.entries(createMethods(offered, listsAll, clock, log)));
 
   function callFor(request: RequestMessage, planned: PlannedCall, peer: Peer): Awaitable<Reply> {
-    const { signIn, sender } = peer;
-    if (signIn === null) return callNow(request, planned, peer, false);
-    const lacking = lacksCredential(planned.operation, signIn, sender, apiKeyIn(request.params));
+    const lacking = lacksCredential(planned.operation, peer.sender, apiKeyIn(request.params));
     return chain(lacking, (isChallenged) => callNow(request, planned, peer, isChallenged));
   }
 
@@ -169,17 +165,12 @@ const errorReply = (id: Id, { error, ...more }: Failed): Reply => ({
   ...more,
 });
 
-/** Resolves with whether the call lacks the kind of credential that a client gets by signing in. */
-async function lacksCredential(
-  { credential }: Operation,
-  { handsOutKeys }: SignIn,
-  sender: Sender,
-  metaKey: string | null,
-): Promise<boolean> {
-  if (credential !== (handsOutKeys ? 'api_key' : 'user_jwt')) return false;
-  if (handsOutKeys) return metaKey === null && !carriesCredential(sender.context.credentials);
+/** Returns whether the call lacks the kind of credential that a client gets by signing in. */
+function lacksCredential({ credential }: Operation, sender: Sender, metaKey: string | null): Awaitable<boolean> {
+  const { signIn } = sender;
+  if (signIn === null || credential !== (signIn.handsOutKeys ? 'api_key' : 'user_jwt')) return false;
+  if (signIn.handsOutKeys) return metaKey === null && !carriesCredential(sender.context.credentials);
   if (sender.context.credentials.bearer === null) return true;
   // A key instead of a user token is reported in-band: after a challenge, the client would send it again.
-  const { user } = await sender.identify(metaKey);
-  return user?.ok === false && user.error.code === 'invalid_token';
+  return chain(sender.identify(metaKey), ({ user }) => user?.ok === false && user.error.code === 'invalid_token');
 }

@@ -49,7 +49,7 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
   const { mcp, toolOf, recheck, streams, identify, signIn, eager, log } = options;
   const replies = createHttpReplies(streams);
   const batch = createBatch(mcp, recheck, replies);
-  const single = createSingle({ mcp, streams, replies, signIn });
+  const single = createSingle(mcp, streams, replies);
 
   /** Refuses senders who must first get another credential, whatever they posted. Synchronous in the usual case. */
   function refusalOf(sender: Sender, value: unknown, classified: Classified): Awaitable<Response | null> {
@@ -57,19 +57,19 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
     const tool = classified.kind === 'request' ? toolOf(classified.request) : undefined;
     if (!carriesCredential(context.credentials)) {
       if (signIn === null || !eager || carriesApiKey(value)) return null;
-      return unauthorized(context, sender.missing(signIn.handsOutKeys, tool), signIn, tool?.initialLimits);
+      return unauthorized(sender, sender.missing(tool), tool?.initialLimits);
     }
     // The guard of a tool for keys verifies the key anyway, and server.ts turns its refusal into the 401; single does so
     // if no guard runs.
     const isGuarded = classified.kind === 'request' && checksKey(tool) && !isStreamed(classified.request, context);
-    return signIn === null && isGuarded ? null : refusalOfSender(sender, signIn, tool?.initialLimits);
+    return signIn === null && isGuarded ? null : refusalOfSender(sender, tool?.initialLimits);
   }
 
   return (context, body: Body) => {
     const posted = postedIn(context, body, log);
     if (!posted.ok) return posted.error;
     const { value } = posted;
-    const sender = new Sender(context, identify, log);
+    const sender = new Sender(context, identify, log, signIn);
     const classified = classify(value, context.headers);
     context.clientInfo = clientInfoOf(value);
     context.meta = metaOf(value);
@@ -103,27 +103,23 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
   function refuse(sender: Sender, { id, error, request }: Refused): Awaitable<Response> {
     if (request === undefined) return replies.refusal(sender.context, errorText(id, error));
     const refused = { error, status: 400, operation: toolOf(request) } as const;
-    const peer: Peer = { sender, era: 'legacy', capabilities: NO_CAPABILITIES, signIn: null, refused };
+    const peer: Peer = { sender, era: 'legacy', capabilities: NO_CAPABILITIES, refused };
     return chain(mcp(request, peer), (reply) => replies.respond(reply, request, peer));
   }
 }
 
-interface SingleOptions extends Pick<McpRouteOptions, 'mcp' | 'streams' | 'signIn'> {
-  readonly replies: HttpReplies;
-}
-
 /** Creates the handler of a single request, which responds with a stream if the client wants progress. */
-function createSingle({ mcp, streams, replies, signIn }: SingleOptions) {
+function createSingle(mcp: Mcp, streams: Streams, replies: HttpReplies) {
   function single(sender: Sender, { request, era, capabilities }: IncomingRequest): Awaitable<Response> {
     const { context } = sender;
     const canceller = era === 'modern' ? context.request : undefined;
-    const peer: Peer = { sender, era, capabilities, signIn, canceller };
+    const peer: Peer = { sender, era, capabilities, canceller };
     if (isStreamed(request, context)) return streamed(request, peer);
     return chain(mcp(request, peer), (reply) => {
       const { call, operation } = reply;
       if (call !== undefined || !checksKey(operation)) return replies.respond(reply, request, peer);
       // The parameters were refused before a guard looked at the key.
-      const refusal = refusalOfSender(sender, signIn, operation?.initialLimits);
+      const refusal = refusalOfSender(sender, operation?.initialLimits);
       return chain(refusal, (refused) => refused ?? replies.respond(reply, request, peer));
     });
   }
@@ -192,7 +188,7 @@ const BATCH_CHARS_MAX = 1024 * 1024;
 function createBatch(mcp: Mcp, recheck: Recheck, replies: HttpReplies) {
   /** Runs the messages one after the other, because a hundred large replies at once could exhaust the memory. */
   async function run(sender: Sender, messages: readonly Message[]): Promise<BatchReply[]> {
-    const peer: Peer = { sender, era: 'legacy', capabilities: NO_CAPABILITIES, signIn: null };
+    const peer: Peer = { sender, era: 'legacy', capabilities: NO_CAPABILITIES };
     const answers: BatchReply[] = [];
     let chars = 0;
     for (const message of messages) {

@@ -49,14 +49,14 @@ export type SseRoutes = ReturnType<typeof sseRoutes>;
 /** Creates the handlers of both routes, for `index.ts`, which answers what needs no session. */
 export function sseRoutes({ mcp, toolOf, streams, identify, address: server, signIn, log }: SseRouteOptions) {
   const sessions = createSessions();
-  const reply = createReply(mcp, sessions, signIn);
+  const reply = createReply(mcp, sessions);
 
   /** Opens a stream. `address`: the client's. */
   async function open(context: RequestContext, address: string): Promise<Response> {
     const { requestId } = context;
-    const sender = new Sender(context, identify, log);
+    const sender = new Sender(context, identify, log, signIn);
     const bad = signIn && (await sender.badBearer());
-    if (bad !== null) return unauthorized(context, bad, signIn);
+    if (bad !== null) return unauthorized(sender, bad);
     const visitor = await visitorOf(sender, null);
     if (visitor.owners.length === 0 && visitor.unknown !== null) return problemResponse(visitor.unknown, requestId);
     const session = sessions.open((onEnd) => streams.open(context, onEnd), visitor, address);
@@ -74,14 +74,14 @@ export function sseRoutes({ mcp, toolOf, streams, identify, address: server, sig
     const message = readMessage(posted);
     context.meta = metaOf(posted);
     if (message.kind === 'request') context.tool = toolOf(message)?.name;
-    const sender = new Sender(context, identify, log);
+    const sender = new Sender(context, identify, log, signIn);
     const visitor = await visitorOf(sender, keyIn(message));
     const found = sessions.find(sessionId, visitor);
     if (!found.ok) return refusalOfVisitor(found.error, sender, visitor);
     const { value: session } = found;
     context.clientInfo = { name: session.client };
     const mayChange = session.owners.length === 0 || visitor.owners.length > 0;
-    return (await refusalOfSender(sender, signIn)) ?? handle(session, sender, message, mayChange);
+    return (await refusalOfSender(sender)) ?? handle(session, sender, message, mayChange);
   }
 
   /**
@@ -90,9 +90,7 @@ export function sseRoutes({ mcp, toolOf, streams, identify, address: server, sig
    */
   async function refusalOfVisitor(problem: Problem, sender: Sender, { named }: Visitor): Promise<Response> {
     const ended = named.length === 0 ? await sender.endedKey() : null;
-    return ended === null
-      ? problemResponse(problem, sender.context.requestId)
-      : unauthorized(sender.context, ended, signIn);
+    return ended === null ? problemResponse(problem, sender.context.requestId) : unauthorized(sender, ended);
   }
 
   function handle(session: Session, sender: Sender, message: Message, mayChange: boolean): Awaitable<Response> {
@@ -122,14 +120,14 @@ export function sseRoutes({ mcp, toolOf, streams, identify, address: server, sig
     error: RpcError,
   ): Promise<Response> {
     const refused = { error, status: 400, operation: toolOf(message) } as const;
-    const { text } = await mcp(message, { sender, era: 'legacy', capabilities, signIn: null, refused });
+    const { text } = await mcp(message, { sender, era: 'legacy', capabilities, refused });
     return new Response(text, { status: 400, headers: UNCACHED_JSON_HEADERS });
   }
 
   return { sessions, open, post };
 }
 
-function createReply(mcp: Mcp, sessions: Sessions, signIn: SignIn | null) {
+function createReply(mcp: Mcp, sessions: Sessions) {
   /** Responds to the POST with 202 or a challenge; the reply comes on the stream. */
   return function reply(
     session: Session,
@@ -148,11 +146,11 @@ function createReply(mcp: Mcp, sessions: Sessions, signIn: SignIn | null) {
       };
     }
     async function finished(): Promise<Response> {
-      const peer: Peer = { sender, era: 'legacy', capabilities, signIn, begin, canceller };
+      const peer: Peer = { sender, era: 'legacy', capabilities, begin, canceller };
       sessions.beginRequest(session);
       try {
         const { text, challenge, call } = await mcp(message, peer);
-        if (challenge) return unauthorized(sender.context, challenge, signIn, call?.response.limits);
+        if (challenge) return unauthorized(sender, challenge, call?.response.limits);
         if (!isCancelled()) sendReply(stream, text, () => deniedText(message, 'legacy', OVERLOADED));
         return accepted();
       } finally {
