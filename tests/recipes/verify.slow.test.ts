@@ -10,11 +10,11 @@ import { type Echoed, type EchoService, startEcho } from '../support/echo.ts';
 import { type Backends, type FrontProxy, isMissing, type Program, startFrontProxy } from '../support/front-proxy.ts';
 import { FORGED, IDENTITY } from '../support/identity.ts';
 import { keysCommand } from '../support/keys-command.ts';
-import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { logOf, type ServerProcess, startServer } from '../support/server-process.ts';
 import { type Sqld, startSqld } from '../support/sqld.ts';
 import { startStore } from '../support/store-mode.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
-import { waitForWithin } from '../support/wait-for.ts';
+import { waitFor, waitForWithin } from '../support/wait-for.ts';
 
 setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
@@ -61,7 +61,7 @@ describe.each(RECIPES)('%s', (program, recipe) => {
     let proxy: FrontProxy;
     beforeAll(async () => {
       sqld = await startSqld();
-      const env = { ...serverEnv, ...sqld.env, RATE_LIMIT_REQUESTS: '20', RATE_LIMIT_WINDOW: '366d' };
+      const env = { ...serverEnv, ...sqld.env, RATE_LIMIT_REQUESTS: '20', RATE_LIMIT_WINDOW: '366d', ACCESS_LOG: '1' };
       keys = await startServer({ env });
       service = startEcho();
       proxy = await startFrontProxy(program, recipe, backends(keys, service));
@@ -83,8 +83,10 @@ describe.each(RECIPES)('%s', (program, recipe) => {
 
     test('a good key: the service gets who it is, the request as it was, and no key', async () => {
       const { id, key } = await makeKey(keys.url, { name: '100% "ü" 😀' }, 'alice@example.com');
+      const traceId = 'ab'.repeat(16);
+      const told = { traceparent: `00-${traceId}-00f067aa0ba902b7-01`, 'user-agent': 'shop/1' };
       for (const sent of [{ 'x-api-key': key }, { authorization: `Bearer ${key}` }] as Record<string, string>[]) {
-        const { status, reached } = await ask(sent, { method: 'POST', body: 'the body' });
+        const { status, reached } = await ask({ ...sent, ...told }, { method: 'POST', body: 'the body' });
         expect(status).toBe(200);
         expect(reached).toHaveLength(1);
         const [{ method, path, headers, body } = {} as Echoed] = reached;
@@ -102,6 +104,9 @@ describe.each(RECIPES)('%s', (program, recipe) => {
         expect(JSON.stringify(reached)).not.toContain(key);
         expect(JSON.stringify(reached)).not.toContain('forged');
       }
+      const ofKey = () => logOf(keys).filter(({ event, keyId }) => event === 'request' && keyId === id);
+      await waitFor(() => ofKey().length === 2);
+      for (const line of ofKey()) expect(line).toMatchObject({ route: '/verify', traceId, userAgent: 'shop/1' });
     });
 
     test('a child: the service gets whose it is', async () => {
