@@ -34,9 +34,8 @@ test('what is shown of an example stands in its file', () => {
 
 test('the table of errors: every code there is, with its status', () => {
   const source = readFileSync(join(ROOT, 'src/ground/problem.ts'), 'utf8');
-  const codes = [...source.matchAll(/readonly code: '(\w+)'/g)]
-    .map(([, code]) => code as ServerCode)
-    .filter((code) => (code as string) !== 'tool_failure'); // has the code that the tool gives it
+  const [, rows = ''] = /^const PROBLEMS = .*?\n(.*?)^\}/ms.exec(source) ?? [];
+  const codes = [...rows.matchAll(/^ {2}(\w+): \{/gm)].map(([, code]) => code as ServerCode);
   const listed = HTTP_README.table('Errors').flatMap(([status, cell]) =>
     unquoted(cell)
       .split(', ')

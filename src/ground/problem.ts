@@ -41,11 +41,15 @@ export type TokenRefusal =
  * the log. `sent`: the kind of credential sent instead, judged by its form or by a rule. `wanted`: the one required in
  * place of a user token. `help`: what agents read after the sentence. `byClient`: the client cancelled the call.
  */
-export type Problem =
+export type Problem = Evident | Bare<Exclude<ServerCode, Evident['code']>>;
+
+/** A failure without evidence. */
+type Bare<Code> = Code extends ServerCode ? { readonly code: Code } : never;
+
+type Evident =
   | { readonly code: 'invalid_json'; readonly notObject?: true; readonly isNotUtf8?: true }
   /** `detail` replaces the default sentence about input that does not fit a tool's schema. */
   | { readonly code: 'invalid_input'; readonly issues: readonly InputIssue[]; readonly detail?: string }
-  | { readonly code: 'invalid_state' }
   | { readonly code: 'invalid_response'; readonly issues: readonly InputIssue[] }
   | {
       readonly code: 'missing_token';
@@ -86,34 +90,18 @@ export type Problem =
     }
   | { readonly code: 'insufficient_scope'; readonly required: readonly string[] }
   | { readonly code: 'scope_not_granted'; readonly grantable: readonly string[] }
-  | { readonly code: 'key_not_shown' }
-  | { readonly code: 'user_blocked' }
-  | { readonly code: 'admin_required' }
-  | { readonly code: 'origin_denied' }
-  | { readonly code: 'host_denied' }
-  | { readonly code: 'https_required' }
   | { readonly code: 'not_found'; readonly healthAt?: string }
   | { readonly code: 'tool_not_found'; readonly lacksWidget?: true }
-  | { readonly code: 'key_not_found' }
-  | { readonly code: 'request_not_found' }
-  | { readonly code: 'session_not_found' }
   | { readonly code: 'method_not_allowed'; readonly allow: string }
   | { readonly code: 'payload_too_large'; readonly kibMax?: number }
   | { readonly code: 'unsupported_media_type'; readonly takes?: 'form' | 'json_or_form'; readonly isEncoded?: true }
-  | { readonly code: 'key_limit_reached' }
-  | { readonly code: 'key_not_active' }
-  | { readonly code: 'key_is_child' }
-  | { readonly code: 'own_owner' }
   | { readonly code: 'rotation_under_way'; readonly untilMs: number }
   | ({ readonly code: 'rate_limited' } & Exhausted)
   | ({ readonly code: 'quota_exceeded' } & Exhausted)
   | { readonly code: 'tool_timeout'; readonly byClient?: true }
-  | { readonly code: 'internal' }
   | { readonly code: 'store_unavailable'; readonly reason: string }
   | { readonly code: 'auth_unavailable'; readonly reason: string }
   | { readonly code: 'client_unavailable'; readonly reason: string }
-  | { readonly code: 'overloaded' }
-  | { readonly code: 'sse_unavailable' }
   | ToolFailure;
 
 /**
@@ -140,7 +128,7 @@ export const OVERLOADED: Problem = { code: 'overloaded' };
 
 export type ProblemCode = Problem['code'];
 
-export type ServerCode = Exclude<ProblemCode, ToolFailure['code']>;
+export type ServerCode = keyof typeof PROBLEMS;
 
 export type InvalidInput = Extract<Problem, { code: 'invalid_input' }>;
 
@@ -168,7 +156,9 @@ interface ProblemRow extends ProblemText {
   readonly oauth?: string;
 }
 
-const PROBLEMS: Readonly<Record<ServerCode, ProblemRow>> = {
+const tableOf = <Code extends string>(rows: Readonly<Record<Code, ProblemRow>>) => rows;
+
+const PROBLEMS = tableOf({
   invalid_json: { status: 400, detail: 'The body is not JSON', rpc: 'parse', oauth: 'invalid_request' },
   invalid_input: { status: 400, detail: 'The input does not fit the schema of the tool', oauth: 'invalid_request' },
   invalid_state: {
@@ -228,7 +218,7 @@ const PROBLEMS: Readonly<Record<ServerCode, ProblemRow>> = {
   },
   overloaded: { status: 503, detail: 'The server is at its limit; try again', oauth: 'temporarily_unavailable' },
   sse_unavailable: { status: 503, detail: 'Several processes share this port, and /sse needs a single one; use /mcp' },
-};
+});
 
 export const problemText = (code: ServerCode): ProblemText => PROBLEMS[code];
 
