@@ -10,22 +10,12 @@ import type { KeyIdentity, VerifiedKey } from '../keys/verify.ts';
 import { type Credentials, type RequestContext, withMetaApiKey } from '../web/context.ts';
 import { type Ask, type Asking, askThrough } from './ask.ts';
 
-interface CallExtras {
-  /** The trace that the message names; by default that of the request. */
-  readonly trace?: Trace | undefined;
-  /** The key whose budget of unknown keys counts instead of the client address's. */
-  readonly lookupKeyId?: string;
-  /** The servers that the key is presented for, as sent; by default this one. */
-  readonly resources?: readonly string[] | undefined;
+/** What a message adds to a request. By default its trace is that of the request, and its servers are this one. */
+interface CallExtras
+  extends Partial<Pick<RequestCaller, 'trace' | 'lookupKeyId' | 'resources'>>,
+    Partial<Pick<Call, 'clientCapabilities' | 'asking' | 'audience' | 'cost'>> {
   readonly operation?: { readonly name: string; readonly initialLimits: RateLimitStates; readonly cost?: number };
   readonly progress?: Progress | undefined;
-  /** The capabilities that the client declared (MCP 2026-07-28). */
-  readonly clientCapabilities?: JsonObject;
-  /** How the tool asks questions; without it none can be asked. */
-  readonly asking?: Asking | undefined;
-  readonly audience?: Audience;
-  /** The units that the call spends of each limit; 1 by default. */
-  readonly cost?: number;
 }
 
 /** Who sent a request, and with which credentials. */
@@ -33,7 +23,9 @@ export class RequestCaller implements Caller {
   readonly requestId: string;
   /** The position in a trace, for the tool to pass on: the caller's, if it sent one, unless an observer has its own. */
   trace: Trace | undefined;
+  /** The key whose budget of unknown keys counts instead of the client address's. */
   readonly lookupKeyId: string | undefined;
+  /** The servers that the key is presented for, as sent; undefined: this one. */
   readonly resources: readonly string[] | undefined;
   readonly #context: RequestContext;
 
@@ -148,7 +140,9 @@ export class Call {
   /** The name of the tool or prompt. */
   readonly tool: string;
   progress: Progress;
+  /** The capabilities that the client declared (MCP 2026-07-28). */
   readonly clientCapabilities: JsonObject;
+  /** How the tool asks questions; without it none can be asked. */
   readonly asking: Asking | undefined;
   /** A model by default: a transport that doesn't say must not show a secret to one. */
   readonly audience: Audience;
