@@ -24,26 +24,6 @@ export interface RequestIds {
 /** Logs a line for a request about one of many things. `name` distinguishes it from all that have other fields. */
 export type LogRepeated<Thing> = (ids: RequestIds, name: string, thing: Thing) => void;
 
-export interface Log {
-  info(event: InfoEvent, fields?: LogFields): void;
-  warn(event: WarnEvent, fields?: LogFields): void;
-  error(event: LogEvent, fields?: LogFields): void;
-  /**
-   * Warns about what a caller can cause at will: at most one line a second per bucket, and 100 in all. `suppressed`
-   * counts the lines left out since the bucket's last.
-   */
-  warnThrottled(event: WarnEvent, bucket: string, fields: LogFields): void;
-  /**
-   * Warns about what every caller meets during an outage: one line, and the next after a minute without the event. `of`
-   * names one of the few parts that fail on their own.
-   */
-  warnOnce(event: WarnEvent, fields: LogFields, of?: string): void;
-  /** Returns a function that logs an event of nearly every call. It makes, encodes and redacts the fields once. */
-  repeated<Thing>(event: InfoEvent, fieldsOf: (thing: Thing) => LogFields): LogRepeated<Thing>;
-  /** Writes everything buffered and resolves when it has left the process. */
-  flush(): Promise<void>;
-}
-
 /** Takes a chunk of whole lines; resolves when the chunk has left the process. */
 export type LogWrite = (chunk: Uint8Array) => Promise<void>;
 
@@ -56,12 +36,14 @@ const IDS_BYTES_MAX = 256;
 
 const utf8 = new TextEncoder();
 
-export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }): Log {
+export type Log = ReturnType<typeof createLog>;
+
+export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }) {
   const least = LOG_LEVELS.indexOf(options.level);
   const throttle = createThrottle(options.clock);
   const metAtMs = new Map<string, number>(); // bounded: the program has few events and parts
   const stamp = createStamp(options.clock);
-  const writer = new LineWriter(options.write, (count) => line('warn', 'log lines dropped', { count }));
+  const writer = new LineWriter(options.write, (count): void => line('warn', 'log lines dropped', { count }));
 
   function line(level: LogLevel, event: LogEvent, fields: LogFields = {}): void {
     if (LOG_LEVELS.indexOf(level) < least) return;
@@ -73,6 +55,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     if (writer.begin(bytes.length)) writer.add(bytes);
   }
 
+  /** Returns a function that logs an event of nearly every call. It makes, encodes and redacts the fields once. */
   function repeated<Thing>(event: InfoEvent, fieldsOf: (thing: Thing) => LogFields): LogRepeated<Thing> {
     const endings = createLruCache<Uint8Array>({ entries: REPEATED_MAX });
     let begunAt = '';
@@ -105,14 +88,22 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   }
 
   return {
-    info: (event, fields) => line('info', event, fields),
-    warn: (event, fields) => line('warn', event, fields),
-    error: (event, fields) => line('error', event, fields),
-    warnThrottled(event, bucket, fields) {
+    info: (event: InfoEvent, fields?: LogFields): void => line('info', event, fields),
+    warn: (event: WarnEvent, fields?: LogFields): void => line('warn', event, fields),
+    error: (event: LogEvent, fields?: LogFields): void => line('error', event, fields),
+    /**
+     * Warns about what a caller can cause at will: at most one line a second per bucket, and 100 in all. `suppressed`
+     * counts the lines left out since the bucket's last.
+     */
+    warnThrottled(event: WarnEvent, bucket: string, fields: LogFields): void {
       const suppressed = throttle(`${event} ${bucket}`);
       if (suppressed !== null) line('warn', event, { ...fields, suppressed });
     },
-    warnOnce(event, fields, of = '') {
+    /**
+     * Warns about what every caller meets during an outage: one line, and the next after a minute without the event. `of`
+     * names one of the few parts that fail on their own.
+     */
+    warnOnce(event: WarnEvent, fields: LogFields, of = ''): void {
       const nowMs = options.clock.monotonicMs();
       const met = `${event} ${of}`;
       const lastMs = metAtMs.get(met) ?? Number.NEGATIVE_INFINITY;
@@ -120,7 +111,8 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
       if (nowMs - lastMs >= OVER_AFTER_MS) line('warn', event, fields);
     },
     repeated,
-    flush: () => writer.flush(),
+    /** Writes everything buffered and resolves when it has left the process. */
+    flush: (): Promise<void> => writer.flush(),
   };
 }
 
