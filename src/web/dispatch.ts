@@ -25,22 +25,15 @@ export interface DispatchOptions {
   readonly log: Log;
 }
 
-export interface Dispatch {
-  fetch(request: Request, connections: Connections): Awaitable<Response>;
-  /** Adds `Connection: close` to all responses from now on. */
-  beginDrain(): void;
-  /** Resolves when no request is in progress: all calls have ended, and clients have read large responses. */
-  idle(): Promise<void>;
-  /** Holds responses back from now on, until the returned function is called. */
-  holdResponses(): () => void;
-}
+export type Dispatch = ReturnType<typeof createDispatch>;
 
-export function createDispatch(options: DispatchOptions): Dispatch {
+export function createDispatch(options: DispatchOptions) {
   const { routes, check, server: facts, bodies, instance, log } = options;
   const route = createRouter(routes);
   const readBody = createReadBody(bodies);
   const inProgress = new InProgress();
-  const departure = new Departure();
+  let isDraining = false;
+  let held: Promise<void> | undefined; // until then, responses are held back
   const endOfTurn = createRequestBatcher();
   const server: RequestServer = {
     ...facts,
@@ -75,7 +68,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     } catch (error) {
       response = await respondRefused(context, found, failure(error, context));
     }
-    if (departure.paused !== undefined) await departure.paused;
+    if (held !== undefined) await held;
     finish(response, context, found, isReadable);
     return response;
   }
@@ -106,16 +99,26 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     } catch (error) {
       log.error('internal error', { requestId, error }); // the response is there, and must leave
     }
-    if (departure.isDraining) response.headers.set('Connection', 'close');
+    if (isDraining) response.headers.set('Connection', 'close');
   }
 
   return {
     fetch: respond,
-    beginDrain() {
-      departure.isDraining = true;
+    /** Adds `Connection: close` to all responses from now on. */
+    beginDrain(): void {
+      isDraining = true;
     },
+    /** Resolves when no request is in progress: all calls have ended, and clients have read large responses. */
     idle: () => inProgress.idle(),
-    holdResponses: () => departure.pause(),
+    /** Holds responses back from now on, until the returned function is called. */
+    holdResponses(): () => void {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      held = promise;
+      return () => {
+        held = undefined;
+        resolve();
+      };
+    },
   };
 }
 
@@ -160,23 +163,6 @@ class InProgress {
       if (this.#count === 0) resolve();
       else this.#waiting.push(resolve);
     });
-  }
-}
-
-/** The state of leaving responses: whether they are held back, and whether each closes its connection. */
-class Departure {
-  isDraining = false;
-  /** Resolves when responses may be sent; undefined: now. */
-  paused: Promise<void> | undefined;
-
-  /** Holds responses back until the returned function is called. */
-  pause(): () => void {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.paused = promise;
-    return () => {
-      this.paused = undefined;
-      resolve();
-    };
   }
 }
 
