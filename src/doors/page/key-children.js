@@ -30,7 +30,7 @@ export function keyChildren({ id, family, state, change, count }) {
     const { output, failure } = await family.read(id, cursor);
     if (!Array.isArray(output?.keys)) return change({ failure: complaint(failure) || UNREAD });
     const children = [...(cursor === undefined ? [] : state().children), ...output.keys.filter(isChild)];
-    const names = new Map([...state().names, ...children.map(({ id, name }) => [id, name])]);
+    const names = new Map([...(state().names ?? []), ...children.map(({ id, name }) => [id, name])]);
     if (output.nextCursor === undefined) count(children.length);
     change({ children, names, cursor: output.nextCursor, failure: undefined });
   }

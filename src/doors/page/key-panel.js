@@ -1,10 +1,9 @@
 // What one can do in the open row of a key: change it, read its history, and see the keys that it has made.
 
 import { find, focusOn, hasFocus, html, redraw } from '../../pages/widgets/draw.js';
+import { isEnded } from '../../pages/widgets/key-row.js';
 import { busily, complaint, nameOf, timeOf, toldView, workButton } from '../../pages/widgets/parts.js';
 import { keyChildren, UNREAD } from './key-children.js';
-
-const IS_IN_USE = ['active', 'soon'];
 
 /**
  * Creates the panels of open rows. `events(id, cursor)` resolves with a part of the history, `save(id, fields, before)`
@@ -23,7 +22,7 @@ export function keyPanels(options) {
         events: [],
         cursor: undefined,
         instead: 'Loading…',
-        made: { names: new Map() },
+        made: {},
       });
       void readHistory(panels, id);
       if (number > 0) void childrenOf(panels, id).read();
@@ -44,8 +43,7 @@ export function keyPanels(options) {
     close: (id) => panels.states.delete(id),
     nameView: (key) => stateOf(panels, key.id).edit === 'name' && editView(panels, key),
     editView: (key) => stateOf(panels, key.id).edit !== 'name' && editView(panels, key),
-    buttons: (key) =>
-      IS_IN_USE.includes(key.state) && editsOf(panels, key).map((edit) => editButton(panels, key, edit)),
+    buttons: (key) => !isEnded(key) && editsOf(panels, key).map((edit) => editButton(panels, key, edit)),
     rulesView: ({ rules }) =>
       rules > 0 &&
       html`<p class="hint">${rules === 1 ? '1 rule lets' : `${rules} rules let`} workloads act as this key</p>`,
@@ -70,7 +68,7 @@ const childrenOf = (panels, id) =>
   keyChildren({
     id,
     family: panels.family,
-    state: () => stateOf(panels, id).made ?? { names: new Map() },
+    state: () => stateOf(panels, id).made ?? {},
     change: (changed, ...places) =>
       change(panels, id, { made: { ...stateOf(panels, id).made, ...changed } }, ...places),
     count: (number) => panels.count(id, number),
@@ -86,10 +84,11 @@ async function readHistory(panels, id, cursor) {
 async function save(panels, id, edit, fields) {
   const { before } = stateOf(panels, id);
   const { output, failure, now = before, said } = await panels.save(id, fields, before);
-  if (output === null) return change(panels, id, { failure, before: now });
+  const isLeft = stateOf(panels, id).before !== before; // for another edit, which stays
+  if (output === null) return isLeft || change(panels, id, { failure, before: now });
   panels.replace(id, output, said);
   const places = hasFocus(`edit ${id}`) ? [`${edit} ${id}`, `details ${id}`] : [];
-  change(panels, id, { edit: null, failure: undefined }, ...places);
+  if (!isLeft) change(panels, id, { edit: null, failure: undefined }, ...places);
   await readHistory(panels, id);
 }
 
@@ -170,7 +169,7 @@ function sentenceOf(panels, event, names) {
   const { at, kind, address, fields = [], workload } = event;
   const words = { ...KINDS, ...FIELDS, ...panels.words };
   const doer = panels.who(event) ?? '';
-  const who = doer && nameOf(names.get(doer) ?? doer);
+  const who = doer && nameOf(names?.get(doer) ?? doer);
   const where = address !== undefined && html`, from ${address}`;
   if (kind === 'connected') return html`Handed to ${who}, ${timeOf(at)}`;
   if (kind === 'delegated') return html`Made a key for a program, ${who}, ${timeOf(at)}`;

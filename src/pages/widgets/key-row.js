@@ -216,7 +216,7 @@ export function stateOf({ active, expiresAt }, nowMs) {
   return expiresAt < nowMs ? 'expired' : 'soon';
 }
 
-const isEnded = ({ state }) => state === 'expired' || state === 'revoked';
+export const isEnded = ({ state }) => state === 'expired' || state === 'revoked';
 
 /** Returns the key's rotation while it is in progress, else null. */
 function rotationOf({ state, rotation }) {

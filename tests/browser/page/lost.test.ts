@@ -157,6 +157,30 @@ describeInBrowser('an answer that comes late', (browser) => {
     });
   });
 
+  test('to an edit that was left leaves another one as it is', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'slow', scopes: ['read', 'write'] });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      const mayAnswer = Promise.withResolvers<void>();
+      await page.route('**/keys/update', async (route) => {
+        await mayAnswer.promise;
+        await route.continue();
+      });
+      const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
+      await press('More about slow');
+      await press('Rename: slow');
+      await page.getByRole('textbox', { name: 'Name' }).fill('late');
+      await press('Save');
+      await press('Cancel');
+      await press('Fewer scopes: slow');
+      const write = page.getByRole('checkbox', { name: 'write' });
+      await write.uncheck();
+      mayAnswer.resolve();
+      await page.getByText(/^Renamed by alice/).waitFor();
+      expect(await write.isChecked()).toBe(false);
+    });
+  });
+
   test('leaves the focus where the person has moved it', async () => {
     await using app = await appForBrowser();
     const { key } = await app.createKey('alice', { name: 'parent', scopes: ['read', 'delegate'] });
