@@ -98,7 +98,7 @@ let isEnding = false;
 export const runtime: Runtime = {
   sharesPorts: false, // Deno's `reusePort` is unstable
   runScript: 'bun run',
-  packageCommand: () => SERVER_NAME,
+  packageCommand: () => `deno run --allow-all npm:${SERVER_NAME}`,
   env,
   sha256: (text, encoding) => hash('sha256', text, encoding),
   writeOut,

@@ -120,9 +120,13 @@ test("a project's own test runs against an app of the package", async () => {
 });
 
 describe.each([
-  ['bun', [process.execPath, 'server.ts']],
-  ['deno', [runInstall(), 'run', '--node-modules-dir=manual', '--allow-all', 'server.ts']],
-])('on %s', (_, command) => {
+  ['bun', [process.execPath, 'server.ts'], 'mcp-key-server'],
+  [
+    'deno',
+    [runInstall(), 'run', '--node-modules-dir=manual', '--allow-all', 'server.ts'],
+    'deno run --allow-all npm:mcp-key-server',
+  ],
+])('on %s', (_, command, called) => {
   test('a program starts it with a tool and a page of its own, and Ctrl-C ends it', async () => {
     await using server = await startServer({
       command,
@@ -138,7 +142,7 @@ describe.each([
     const { body } = await callOver(server.url, 'list_orders', {}, { 'x-api-key': created.body.key });
     expect(body).toMatchObject({ owner: 'alice', orders: [{ id: 'order-1' }, { id: 'order-2' }] });
     expect(await (await fetch(`${server.url}/widgets/preview`)).text()).toContain('api-key-created');
-    expect(server.stderr()).toContain('mcp-key-server token --sub alice');
+    expect(server.stderr()).toContain(`${called} token --sub alice`);
     server.signal('SIGINT');
     expect(await server.exited).toBe(0);
     expect(server.stdout()).toContain('"event":"stopped"');
