@@ -9,7 +9,7 @@ export function typedHere() {
   const decided = document.getElementById('decided'); // missing after a failed sign-in
   const task = decided === null ? page.task : { ...page.task, typed: typedIn(decided) };
   const rows = [...document.querySelectorAll('form[data-at^="edit "]')].map((form) => ({
-    id: form.dataset.at.slice('edit '.length),
+    id: form.dataset.at.slice(5), // after `edit `
     edit: form.getAttribute('name'),
     typed: typedIn(form),
   }));

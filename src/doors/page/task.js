@@ -98,7 +98,7 @@ function createView(task) {
   };
   const show = (made) => {
     const other = page.task === task ? null : page.task; // what was begun meanwhile stays
-    set({ task: other, made: newKey({ made, saved }) }, 'new key');
+    set({ task: other, made: newKey({ made, saved }) }, other === null && 'new key');
     void page.list.load();
   };
   return keyForm({

@@ -151,6 +151,7 @@ describeInBrowser('an answer that comes late', (browser) => {
       mayAnswer.resolve();
       await page.getByRole('group', { name: 'New key of slow' }).waitFor();
       expect(await code.inputValue()).toBe('BCDF');
+      expect(await code.evaluate((field) => field === document.activeElement)).toBe(true);
       await page.getByRole('button', { name: 'Cancel' }).click();
       await page.getByRole('group', { name: 'New key of slow' }).waitFor();
       expect(await name.inputValue()).toBe('half typed');
