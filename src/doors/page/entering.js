@@ -115,7 +115,7 @@ function decline() {
   if (page.session === null) set({ why: '' }, 'sign-in');
 }
 
-const withName = (id, called) => html`${nameOf(String(id))}${called && called !== id && html` (${nameOf(called)})`}`;
+const withName = (id, called) => html`${nameOf(id)}${called && called !== id && html` (${nameOf(called)})`}`;
 
 /** Draws who is signed in, and for which owner, with the names that the token has. */
 export const whoIs = ({ sub, called, owner, ownerCalled }) =>
@@ -126,12 +126,12 @@ export function offerView(offer) {
   const { sub } = offer;
   const { session } = page;
   return html`<section class="card stack narrow" aria-labelledby="offer-title">
-    <h2 id="offer-title" at="offer" tabindex="-1">Sign in as ${nameOf(String(sub))}?</h2>
+    <h2 id="offer-title" at="offer" tabindex="-1">Sign in as ${nameOf(sub)}?</h2>
     <p>
       A link was opened that signs in as ${whoIs(offer)}. Go on only if you know who made it: what you make then is
       theirs.
     </p>
-    ${session !== null && html`<p>Now you are signed in as ${nameOf(String(session.sub))}.</p>`}
+    ${session !== null && html`<p>Now you are signed in as ${nameOf(session.sub)}.</p>`}
     ${isKeyShown() && html`<p class="warn">The new key that is shown below would be gone.</p>`}
     <div class="line">
       ${setup.app !== null && page.leaving === null && appButton()}

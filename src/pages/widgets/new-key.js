@@ -108,7 +108,7 @@ function viewOf(shown) {
     <span class="badge ok">${icon('key')}</span>
     <div>
       <p class="hint">${previous === undefined ? 'API key created' : 'API key rotated'}</p>
-      ${h(HEADING, {}, nameOf(String(name)))}
+      ${h(HEADING, {}, nameOf(name))}
     </div>
   </header>`;
   const next = html`<div class="next field">

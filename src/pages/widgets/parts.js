@@ -95,7 +95,7 @@ const BLANK = /^[\p{Default_Ignorable_Code_Point}\s\u2800\ufffc]*$/u;
 /** Draws a name that anyone may have chosen: isolated from the text around it, with a warning if it hides something. */
 export function nameOf(name) {
   const odd = BLANK.test(name) ? 'blank name' : UNSEEN.test(name) ? 'has hidden characters' : '';
-  return html`<b title=${name}><bdi>${name}</bdi>${odd && html` <small class="warn">(${odd})</small>`}</b>`;
+  return html`<b title=${name}><bdi>${String(name)}</bdi>${odd && html` <small class="warn">(${odd})</small>`}</b>`;
 }
 
 /** Draws scopes. At most `max` are visible at once; the others unfold. */
