@@ -46,11 +46,11 @@ export function createIdentify(verifyUserJwt: VerifyUserJwt, inspectKey: VerifyK
   return (caller) => {
     const { bearer, xApiKey } = caller.credentials;
     if (bearer !== null && xApiKey === null && isForeignShaped(bearer)) return tryAsKey(bearer, caller);
-    const presented = presentedKey(caller.credentials);
     const token = bearer === null || isKeyShaped(bearer) ? null : bearer;
     const user = token === null ? null : inspectUser(token);
     if (isPromise(user) && token !== null && xApiKey === null) return userOrWorkload(token, user, caller);
-    const key = presented === null || presented === token ? null : inspect(presented, caller);
+    const presented = token === null ? presentedKey(caller.credentials) : xApiKey;
+    const key = presented === null ? null : inspect(presented, caller);
     return isPromise(user) || isPromise(key) ? awaitBoth(user, key) : { user, key };
   };
 }

@@ -120,6 +120,21 @@ describe('on /mcp, as Bearer', () => {
       expect.stringContaining('error="invalid_token"'),
     ]);
   });
+
+  test('in X-API-Key, too, it is the key that it is there alone', async () => {
+    await using issuer = await createIssuer();
+    await using app = await start(issuer, { JWT_SECRET: TEST_SECRET });
+    const list = (token: string) =>
+      postJson(
+        `${app.url}/mcp`,
+        { jsonrpc: '2.0', id: 1, method: 'tools/list' },
+        { authorization: `Bearer ${token}`, 'x-api-key': token, accept: 'application/json' },
+      );
+    const listed = await (await list(await tokenOf(app, issuer, {}))).json();
+    expect(listed.result.tools).toMatchObject([{ name: 'whoami' }, { name: 'get_data' }]);
+    const nowS = Math.floor(app.clock.nowMs() / 1000);
+    expect((await list(await tokenOf(app, issuer, { iat: nowS - 600, exp: nowS - 1 }))).status).toBe(401);
+  });
 });
 
 test('random tokens with a good signature, with each way of verifying users: none gets in as both', async () => {
