@@ -230,11 +230,9 @@ class KeyVerifier implements Verifier {
   #known: Moment | undefined;
   #boundMs = 0;
   readonly #closing = new AbortController();
-  /** Ends the request of the loop. */
-  #hangUp = new AbortController();
-  /** Whether that reports units: then it is not ended at once. */
+  /** Whether the request of the loop reports units: then closing waits for it. */
   #isReporting = false;
-  /** Questions under way that report units: nor are these. */
+  /** Questions under way that report units: for these, too. */
   readonly #reporting = new Set<Promise<ServerResponse>>();
   /** The first request of the loop. */
   readonly #first: Promise<Next>;
@@ -276,9 +274,8 @@ class KeyVerifier implements Verifier {
     const untilMs = performance.now() + CLOSE_MS_MAX;
     this.#closing.abort();
     this.#turns.turnAway();
-    if (!this.#isReporting) this.#hangUp.abort();
     const giveUp = setTimeout(() => this.#server.close(), CLOSE_MS_MAX / 2);
-    await Promise.all([this.#listening, ...this.#reporting]);
+    await Promise.all([this.#isReporting && this.#listening, ...this.#reporting]);
     clearTimeout(giveUp);
     while (this.#unreported.size > 0 && performance.now() < untilMs) {
       const reports = this.#take();
@@ -286,6 +283,7 @@ class KeyVerifier implements Verifier {
       await this.#server.post('/changes', fields, Math.max(1, untilMs - performance.now())).catch(() => {});
     }
     this.#server.close();
+    await this.#listening;
     this.#forgetAll();
   }
 
@@ -566,14 +564,9 @@ class KeyVerifier implements Verifier {
     const isAllReported = this.#unreported.size === 0;
     const withinMs = this.#known === undefined ? QUESTION_MS_MAX : 2 * this.#boundMs;
     this.#isReporting = reports.length > 0;
-    this.#hangUp = new AbortController();
     try {
-      const { status, retryAfterS, body } = await this.#server.post(
-        '/changes',
-        { cursor: this.#cursor, used: textOf(reports) },
-        withinMs,
-        this.#hangUp,
-      );
+      const fields = { cursor: this.#cursor, used: textOf(reports) };
+      const { status, retryAfterS, body } = await this.#server.post('/changes', fields, withinMs);
       if (isRefused(status)) for (const one of reports) this.#reportLater(one);
       else this.#settle(reports);
       if (status !== 200) return { is: 'failed', retryAfterMs: (retryAfterS ?? Number.POSITIVE_INFINITY) * 1000 };
@@ -730,16 +723,10 @@ class Server {
     return this.post('/introspect', { ...fields, ...this.#resource }, withinMs);
   }
 
-  /**
-   * Throws if there is no response, or none that can be parsed. `hangUp` ends the request; it is no combined signal,
-   * because on Node 20 each leaves something behind in a signal that lives on.
-   */
-  async post(
-    path: string,
-    fields: Readonly<Record<string, string>>,
-    withinMs: number,
-    hangUp = new AbortController(),
-  ): Promise<ServerResponse> {
+  /** Throws if there is no response, or none that can be parsed. */
+  async post(path: string, fields: Readonly<Record<string, string>>, withinMs: number): Promise<ServerResponse> {
+    // No combined signal, because on Node 20 each leaves something behind in a signal that lives on.
+    const hangUp = new AbortController();
     let isOver = false;
     const timer = setTimeout(() => {
       isOver = true;
