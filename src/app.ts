@@ -153,8 +153,8 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
     handsOutKeys: signIn?.handsOutKeys ?? false,
     health: healthRoute({ ...core, store: database, sessions: sse.count }),
     observers: [accessLog, metrics?.observer ?? [], traces?.observer ?? []].flat(),
-    doors: ({ mcpOver, signInAt, toolOf }) => ({
-      ...sse.routes({ ...core, mcp: mcpOver('sse'), toolOf, signIn: signInAt('/sse') }),
+    doors: ({ mcpOver, signInAt, calledBy }) => ({
+      ...sse.routes({ ...core, mcp: mcpOver('sse'), calledBy, signIn: signInAt('/sse') }),
       metrics: metrics?.route ?? null,
       ...openServices(core),
       ...signIn?.routes,

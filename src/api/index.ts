@@ -3,9 +3,9 @@
 
 import type { Guards } from '../calls/guards.ts';
 import type { Identify } from '../calls/identify.ts';
+import type { Operation } from '../calls/operation.ts';
 import type { Recheck } from '../calls/proof.ts';
 import type { Run } from '../calls/run.ts';
-import type { Tool } from '../calls/tool.ts';
 import type { Config } from '../config/config.ts';
 import { atFirstUse } from '../ground/first-use.ts';
 import type { Pool } from '../ground/limits/pool.ts';
@@ -13,7 +13,7 @@ import { chain } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
 import type { RequestMessage } from '../mcp/message.ts';
-import type { Offered } from '../mcp/methods.ts';
+import { calledIn, type Offered } from '../mcp/methods.ts';
 import type { RequestStates } from '../mcp/request-states.ts';
 import { createMcp, type Mcp } from '../mcp/server.ts';
 import { mcpRoute } from '../mcp/streamable-http.ts';
@@ -65,8 +65,8 @@ export interface CoreParts {
   mcpOver(transport: Transport): Mcp;
   /** Returns where OAuth clients sign in for a path; null: they are never challenged. */
   signInAt(path: ProtectedPath): SignIn | null;
-  /** Returns the tool that a request calls; undefined if it calls none that is there. */
-  toolOf(request: RequestMessage): Tool | undefined;
+  /** Returns what a request calls; undefined if it calls nothing that is there. */
+  calledBy(request: RequestMessage): Operation | undefined;
 }
 
 /** Routes by their names in the table. One that is missing or null is off. */
@@ -104,11 +104,10 @@ function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
     const listsAll = config.toolsList === 'all';
     return observed.mcp(transport, createMcp({ offered, listsAll, requestStates, run, clock, log }));
   }
-  const toolOf: CoreParts['toolOf'] = ({ method, params: { name } }) =>
-    method === 'tools/call' && typeof name === 'string' ? offered.tools.get(name) : undefined;
+  const calledBy: CoreParts['calledBy'] = (request) => calledIn(offered, request);
   const mcp = mcpRoute({
     mcp: mcpOver('http'),
-    toolOf,
+    calledBy,
     recheck,
     streams,
     identify,
@@ -137,7 +136,7 @@ function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
     health: [...healthElsewhere(basePath), { path: basePath + ROUTES.health.path, get: health }],
     preview: { get: (context) => chain(preview(), (get) => get(context)) },
     resource: resourceMetadataRoutes({ publicPath, authorizationServer: server, scopes }),
-    ...doors({ mcpOver, signInAt, toolOf }),
+    ...doors({ mcpOver, signInAt, calledBy }),
   };
   const about = aboutRoute((name) => isListed(served[name]));
   const all: DoorRoutes = { about: ['/', ''].map((path) => ({ path: `${basePath}${path}`, get: about })), ...served };

@@ -15,7 +15,7 @@ import { redact } from '../watch/redact.ts';
 import { carriesCredential, metaApiKey, type RequestContext } from '../web/context.ts';
 import { missingCapabilities } from './client.ts';
 import { LATEST_LEGACY_VERSION, LEGACY_VERSIONS, MODERN_VERSIONS, mismatchedParam, mismatchMessage } from './era.ts';
-import { CODES, type Era, fieldsOf, type Params, type RpcError, SERVER_INFO } from './message.ts';
+import { CODES, type Era, fieldsOf, type Params, type RequestMessage, type RpcError, SERVER_INFO } from './message.ts';
 import { bugError, capabilitiesOf, describePrompt, describeResource, describeTool, INSTRUCTIONS } from './results.ts';
 
 /** Who sent a request, and what its client can do. */
@@ -58,6 +58,15 @@ export interface Offered {
   readonly tools: ReadonlyMap<string, Tool>;
   readonly prompts: ReadonlyMap<string, Prompt>;
   readonly resources: readonly Resource[];
+}
+
+/** Returns what a request calls; undefined if it calls nothing that is there. */
+export function calledIn({ tools, prompts }: Offered, { method, params }: RequestMessage): Operation | undefined {
+  const { name } = method === 'completion/complete' && isObject(params.ref) ? params.ref : params;
+  if (typeof name !== 'string' || !makesCall(method)) return undefined;
+  if (method === 'tools/call') return tools.get(name);
+  const prompt = prompts.get(name);
+  return method === 'prompts/get' ? prompt : prompt?.complete;
 }
 
 const publicOutcome = (fields: string): Outcome => ({ fields, cacheScope: 'public' });

@@ -5,7 +5,6 @@ import type { Call } from '../calls/call.ts';
 import { type Identify, Sender } from '../calls/identify.ts';
 import type { Operation } from '../calls/operation.ts';
 import type { Recheck } from '../calls/proof.ts';
-import type { Tool } from '../calls/tool.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import { type Awaitable, chain } from '../ground/result.ts';
 import type { Log } from '../watch/log.ts';
@@ -33,8 +32,8 @@ import type { Mcp, Peer } from './server.ts';
 
 interface McpRouteOptions {
   readonly mcp: Mcp;
-  /** Returns the tool that the request calls; undefined if it calls none. */
-  readonly toolOf: (request: RequestMessage) => Tool | undefined;
+  /** Returns what the request calls; undefined if it calls nothing that is there. */
+  readonly calledBy: (request: RequestMessage) => Operation | undefined;
   readonly recheck: Recheck;
   readonly streams: Streams;
   readonly identify: Identify;
@@ -46,7 +45,7 @@ interface McpRouteOptions {
 }
 
 export function mcpRoute(options: McpRouteOptions): BodyHandler {
-  const { mcp, toolOf, recheck, streams, identify, signIn, eager, log } = options;
+  const { mcp, calledBy, recheck, streams, identify, signIn, eager, log } = options;
   const replies = createHttpReplies(streams);
   const batch = createBatch(mcp, recheck, replies);
   const single = createSingle(mcp, streams, replies);
@@ -54,15 +53,16 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
   /** Refuses senders who must first get another credential, whatever they posted. Synchronous in the usual case. */
   function refusalOf(sender: Sender, value: unknown, classified: Classified): Awaitable<Response | null> {
     const { context } = sender;
-    const tool = classified.kind === 'request' ? toolOf(classified.request) : undefined;
+    const operation = classified.kind === 'request' ? calledBy(classified.request) : undefined;
     if (!carriesCredential(context.credentials)) {
       if (signIn === null || !eager || carriesApiKey(value)) return null;
-      return unauthorized(sender, sender.missing(tool), tool?.initialLimits);
+      return unauthorized(sender, sender.missing(operation), operation?.initialLimits);
     }
-    // The guard of a tool for keys verifies the key anyway, and server.ts turns its refusal into the 401; single does so
-    // if no guard runs.
-    const isGuarded = classified.kind === 'request' && checksKey(tool) && !isStreamed(classified.request, context);
-    return signIn === null && isGuarded ? null : refusalOfSender(sender, tool?.initialLimits);
+    // A guard for keys verifies the key anyway, and server.ts turns its refusal into the 401; single does so if no guard
+    // runs.
+    const isGuarded =
+      classified.kind === 'request' && operation?.credential === 'api_key' && !isStreamed(classified.request, context);
+    return signIn === null && isGuarded ? null : refusalOfSender(sender, operation?.initialLimits);
   }
 
   return (context, body: Body) => {
@@ -73,16 +73,16 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
     const classified = classify(value, context.headers);
     context.clientInfo = clientInfoOf(value);
     context.meta = metaOf(value);
-    context.tool = lastToolIn(classified)?.name;
+    context.tool = lastCalledIn(classified)?.name;
     return chain(refusalOf(sender, value, classified), (refused) => refused ?? answer(sender, classified));
   };
 
-  /** Returns the tool that a POST calls; of a batch the last one. */
-  function lastToolIn(classified: Classified): Tool | undefined {
+  /** Returns what a POST calls; of a batch the last one. */
+  function lastCalledIn(classified: Classified): Operation | undefined {
     if (classified.kind === 'accepted') return undefined;
-    if (classified.kind !== 'batch') return classified.request && toolOf(classified.request);
+    if (classified.kind !== 'batch') return classified.request && calledBy(classified.request);
     return classified.messages
-      .map((message) => (message.kind === 'request' ? toolOf(message) : undefined))
+      .map((message) => (message.kind === 'request' ? calledBy(message) : undefined))
       .findLast(Boolean);
   }
 
@@ -102,7 +102,7 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
   /** Refuses what `classify` refuses. A request that could be read is answered as others are, for those who watch them. */
   function refuse(sender: Sender, { id, error, request }: Refused): Awaitable<Response> {
     if (request === undefined) return replies.refusal(sender.context, errorText(id, error));
-    const refused = { error, status: 400, operation: toolOf(request) } as const;
+    const refused = { error, status: 400, operation: calledBy(request) } as const;
     const peer: Peer = { sender, era: 'legacy', capabilities: NO_CAPABILITIES, refused };
     return chain(mcp(request, peer), (reply) => replies.respond(reply, request, peer));
   }
@@ -116,10 +116,9 @@ function createSingle(mcp: Mcp, streams: Streams, replies: HttpReplies) {
     const peer: Peer = { sender, era, capabilities, canceller };
     if (isStreamed(request, context)) return streamed(request, peer);
     return chain(mcp(request, peer), (reply) => {
-      const { call, operation } = reply;
-      if (call !== undefined || !checksKey(operation)) return replies.respond(reply, request, peer);
-      // The parameters were refused before a guard looked at the key.
-      const refusal = refusalOfSender(sender, operation?.initialLimits);
+      if (reply.call !== undefined) return replies.respond(reply, request, peer);
+      // The parameters may have been refused before a guard looked at the key.
+      const refusal = refusalOfSender(sender, reply.operation?.initialLimits);
       return chain(refusal, (refused) => refused ?? replies.respond(reply, request, peer));
     });
   }
@@ -158,9 +157,6 @@ function createSingle(mcp: Mcp, streams: Streams, replies: HttpReplies) {
 
   return single;
 }
-
-/** Returns whether the operation's guard verifies the key. */
-const checksKey = (operation: Operation | undefined): boolean => operation?.credential === 'api_key';
 
 /** Returns whether the reply is a stream, because the client wants progress. */
 const isStreamed = ({ params }: RequestMessage, context: RequestContext): boolean =>

@@ -52,7 +52,7 @@ export class RequestContext {
   readonly route: string | null;
   /** Whether a proxy asks about a request to another server, and so sends that server's Host. */
   readonly isProxied: boolean;
-  /** The tool that the request names, if it is there; of a batch the last one. */
+  /** The tool or prompt that the request names, if it is there; of a batch the last one. */
   tool: string | undefined = undefined;
   /** The MCP client's `clientInfo`, as it was sent (mcp/client.ts). */
   clientInfo: unknown = undefined;

@@ -7,7 +7,7 @@ import { createTestApp as createOwnTestApp } from '../../src/start/package/testi
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
 import { modern, post, postModern, request, WAYS } from '../support/mcp.ts';
-import { createTestApp, failureOf, insertKey, sharedApp, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, failureOf, insertKey, sharedApp, type TestApp } from '../support/test-app.ts';
 import { anyone } from '../support/tools.ts';
 import { CONNECTS } from './clients.ts';
 
@@ -296,6 +296,36 @@ test('a call of a prompt counts against the rate limit of its key, and its respo
   expect(refused.body.error).toMatchObject({ code: -31000, data: { code: 'rate_limited' } });
   expect(refused.headers.get('ratelimit')).toStartWith('"key";r=0;');
 });
+
+test('a call of a prompt that is refused before its key is looked at says what one of a tool says', async () => {
+  const env = { OAUTH_REDIRECTS: 'loopback', ACCESS_LOG: '1' };
+  await using app = await serve((deps) => [visit(deps)], env);
+  const { key, id } = await app.createKey('alice');
+  await app.call('revoke_api_key', { keyId: id }, await bearer(app, 'alice'));
+  for (const message of [
+    request('prompts/get', PORTO),
+    request('prompts/get', { ...PORTO, _meta: { progressToken: 0 } }),
+    request('completion/complete', complete('city', '')),
+  ]) {
+    for (const headers of [undefined, { 'x-api-key': key }, { authorization: `Bearer ${key}` }]) {
+      const refused = await post(app, message, headers);
+      expect([refused.status, refused.headers.get('ratelimit')]).toEqual([401, '"key";r=1000;t=3600']);
+      expect((await app.log()).at(-1)).toMatchObject({ event: 'request', tool: 'visit', status: 401 });
+    }
+  }
+  expect((await app.log()).filter(({ event }) => event === 'No API key provided')).toHaveLength(3);
+});
+
+test.each([{}, { name: 7 }, { type: 'ref/resource', name: 'visit' }, undefined])(
+  'a key that has ended is HTTP 401 whatever is to be completed: %j',
+  async (ref) => {
+    await using app = await serve((deps) => [visit(deps)]);
+    const { key, id } = await app.createKey('alice');
+    await app.call('revoke_api_key', { keyId: id }, await bearer(app, 'alice'));
+    const refused = await post(app, request('completion/complete', { ref }), { 'x-api-key': key });
+    expect([refused.status, refused.body.code]).toEqual([401, 'invalid_api_key']);
+  },
+);
 
 test('a prompt for users is challenged, with an authorization server', async () => {
   const clock = testClock();

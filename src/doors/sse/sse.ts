@@ -2,7 +2,7 @@
 // Each POST is authenticated by its own credentials, and must come from the session's owner once there is one.
 
 import { type Identify, Sender } from '../../calls/identify.ts';
-import type { Tool } from '../../calls/tool.ts';
+import type { Operation } from '../../calls/operation.ts';
 import { OVERLOADED, type Problem } from '../../ground/problem.ts';
 import type { Awaitable } from '../../ground/result.ts';
 import { clientInfoOf, clientText, showsWidgets, WIDGETS_SHOWN } from '../../mcp/client.ts';
@@ -30,8 +30,8 @@ import { asVisitor, createSessions, type Session, type Sessions, type Visitor } 
 
 export interface SseRouteOptions {
   readonly mcp: Mcp;
-  /** Returns the tool that the request calls; undefined if it calls none that is there. */
-  readonly toolOf: (request: RequestMessage) => Tool | undefined;
+  /** Returns what the request calls; undefined if it calls nothing that is there. */
+  readonly calledBy: (request: RequestMessage) => Operation | undefined;
   readonly streams: Streams;
   readonly identify: Identify;
   /** `path`: that of PUBLIC_URL, empty or `/…`. */
@@ -47,7 +47,7 @@ const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request wi
 export type SseRoutes = ReturnType<typeof sseRoutes>;
 
 /** Creates the handlers of both routes, for `index.ts`, which answers what needs no session. */
-export function sseRoutes({ mcp, toolOf, streams, identify, address: server, signIn, log }: SseRouteOptions) {
+export function sseRoutes({ mcp, calledBy, streams, identify, address: server, signIn, log }: SseRouteOptions) {
   const sessions = createSessions();
   const reply = createReply(mcp, sessions);
 
@@ -73,7 +73,7 @@ export function sseRoutes({ mcp, toolOf, streams, identify, address: server, sig
   async function post(sessionId: string, context: RequestContext, posted: unknown): Promise<Response> {
     const message = readMessage(posted);
     context.meta = metaOf(posted);
-    if (message.kind === 'request') context.tool = toolOf(message)?.name;
+    if (message.kind === 'request') context.tool = calledBy(message)?.name;
     const sender = new Sender(context, identify, log, signIn);
     const visitor = await visitorOf(sender, keyIn(message));
     const found = sessions.find(sessionId, visitor);
@@ -119,7 +119,7 @@ export function sseRoutes({ mcp, toolOf, streams, identify, address: server, sig
     message: RequestMessage,
     error: RpcError,
   ): Promise<Response> {
-    const refused = { error, status: 400, operation: toolOf(message) } as const;
+    const refused = { error, status: 400, operation: calledBy(message) } as const;
     const { text } = await mcp(message, { sender, era: 'legacy', capabilities, refused });
     return new Response(text, { status: 400, headers: UNCACHED_JSON_HEADERS });
   }
