@@ -55,11 +55,15 @@ const BLOCKED_AFTER = 'SELECT owner, blocked_at_ms FROM blocked_owners WHERE own
 
 /** Keys that one statement deletes: it holds up other writers for milliseconds. */
 export const DELETED_AT_ONCE = 100;
-const SOME_KEYS = `SELECT row FROM api_keys WHERE user_id = ?1 LIMIT ${DELETED_AT_ONCE}`;
+const SOME_KEYS = `SELECT id FROM api_keys WHERE user_id = ?1 LIMIT ${DELETED_AT_ONCE}`;
 // A trigger deletes the rows, because a DELETE could not say who makes it.
-const DELETE_KEYS = `UPDATE api_keys SET deleting = 1, changed_by = ?2 WHERE row IN (${SOME_KEYS})`;
+const DELETE_KEYS = 'UPDATE api_keys SET deleting = 1, changed_by = ?2 WHERE id IN (SELECT value FROM json_each(?1))';
 
-const LEAVE = `INSERT INTO owners (owner, changed_by, deleting) VALUES (?1, ?2, 1)
+/** Selects the event that the owner was last removed; 0: none. */
+const LEFT = `(SELECT coalesce(max(seq), 0) FROM key_events
+WHERE key_id IS NULL AND owner = ?1 AND kind = 'owner_deleted')`;
+// Only removes what was there after the event that was read: a late duplicate leaves alone who has come back.
+const LEAVE = `INSERT INTO owners (owner, changed_by, deleting) SELECT ?1, ?2, 1 WHERE ${LEFT} = ?3
 ON CONFLICT (owner) DO UPDATE SET deleting = 1, changed_by = excluded.changed_by, changed_at_ms = excluded.changed_at_ms`;
 
 /** Open codes would make keys of an owner who has left. */
@@ -72,8 +76,7 @@ OR EXISTS (SELECT 1 FROM codes WHERE owner = ?1 AND taken_by IS NULL) AS is_kept
 
 /** Events that one statement scans. */
 const RANGE_EVENTS = 100_000;
-const LAST_EVENTS = `SELECT coalesce(min(seq), 0) AS first, coalesce(max(seq), -1) AS last, (
-SELECT max(seq) FROM key_events WHERE owner = ?1 AND kind = 'owner_deleted') AS kept FROM key_events`;
+const LAST_EVENTS = `SELECT coalesce(min(seq), 0) AS first, coalesce(max(seq), -1) AS last, ${LEFT} AS kept FROM key_events`;
 const FORGET_EVENTS = 'DELETE FROM key_events WHERE seq BETWEEN ?2 AND ?3 AND owner = ?1 AND seq <> ?4';
 const HAS_EVENTS = `SELECT 1 FROM key_events
 WHERE seq BETWEEN ?2 AND ?3 AND owner = ?1 AND kind <> 'owner_deleted' LIMIT 1`;
@@ -85,7 +88,7 @@ export function createOwnerStore(db: Database) {
     const { first, last, kept } = firstOf(await db.read({ sql: LAST_EVENTS, args: [owner] }));
     const ranges: [owner: string, from: number, to: number][] = [];
     for (let from = Number(first); from <= Number(last); from += RANGE_EVENTS)
-      ranges.push([owner, from, from + RANGE_EVENTS - 1]);
+      ranges.push([owner, from, Math.min(Number(last), from + RANGE_EVENTS - 1)]);
     return { ranges, kept: Number(kept) };
   }
 
@@ -162,16 +165,17 @@ WHERE (${names.map((name) => `owners.${name}`)}) IS NOT (${names.map((name) => `
 
     /** Deletes up to DELETED_AT_ONCE keys of an owner. Returns how many. */
     async deleteKeys(owner: string, origin: Origin): Promise<number> {
-      const { length: keys } = await db.read({ sql: SOME_KEYS, args: [owner] });
-      if (keys > 0) await db.write({ sql: DELETE_KEYS, args: [owner, JSON.stringify(origin)] });
-      return keys;
+      const ids = (await db.read({ sql: SOME_KEYS, args: [owner] })).map(({ id }) => id);
+      if (ids.length > 0) await db.write({ sql: DELETE_KEYS, args: [JSON.stringify(ids), JSON.stringify(origin)] });
+      return ids.length;
     },
 
     /** Removes settings and counts, and the owner's events but for one of the removal. A block stays. */
     async leave(owner: string, origin: Origin): Promise<void> {
+      const { kept: before } = await rangesOf(owner);
       await db.writeAll([
         { sql: DELETE_CODES, args: [owner] },
-        { sql: LEAVE, args: [owner, JSON.stringify(origin)] },
+        { sql: LEAVE, args: [owner, JSON.stringify(origin), before] },
       ]);
       const { ranges, kept } = await rangesOf(owner);
       for (const range of ranges) await db.write({ sql: FORGET_EVENTS, args: [...range, kept] });

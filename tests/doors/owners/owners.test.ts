@@ -433,6 +433,24 @@ test('the end of a block that arrives once more, late, leaves a newer block alon
   expect((await setOwner(app, { owner: 'alice' })).body.blocked).toBe(true);
 });
 
+test.each(['UPDATE api_keys SET deleting', 'INSERT INTO owners', 'DELETE FROM key_events'])(
+  'a removal that arrives once more, late, leaves an owner alone who has come back (%s)',
+  async (held) => {
+    await using sqld = await startPrimary();
+    await using proxy = await startProxy(sqld.url);
+    await using app = await createTestApp({ store: storeOn({ DATABASE_URL: proxy.url }), env: ADMINS });
+    await keyOf(app, 'eve');
+    const letThrough = proxy.holdUp(held);
+    await app.keys('owner', 'eve', '--delete', '--yes');
+    await keyOf(app, 'eve');
+    await setOwner(app, { owner: 'eve', keysMax: 7 });
+    await letThrough();
+    expect((await setOwner(app, { owner: 'eve' })).body).toMatchObject({ keys: 1, keysMax: 7 });
+    const kinds = (await eventsIn(app, '--user', 'eve')).map(({ kind }) => kind);
+    expect(kinds).toEqual(['owner_deleted', 'created', 'owner_changed']);
+  },
+);
+
 test('keys owner sets, shows and removes an owner; a block stays', async () => {
   await using app = await createTestApp();
   const key = await keyOf(app, 'eve');
