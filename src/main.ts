@@ -2,6 +2,7 @@
 
 import { realpathSync } from 'node:fs';
 import { basename, delimiter, relative } from 'node:path';
+import { quoted } from './config/settings-report.ts';
 import { once } from './ground/cache.ts';
 import { SERVER_NAME } from './ground/server-info.ts';
 import { type Runtime, type ServeOptions, start } from './start/server.ts';
@@ -78,9 +79,9 @@ function packageCommand(): string {
 function executable(): string | undefined {
   if (!Bun.main.startsWith('/$bunfs/')) return undefined;
   const name = basename(process.execPath);
-  if (Bun.which(name) === process.execPath) return name;
+  if (Bun.which(name) === process.execPath) return quoted(name);
   const path = relative(process.cwd(), process.execPath);
-  return path.startsWith('..') ? process.execPath : `./${path}`;
+  return quoted(path.startsWith('..') ? process.execPath : `./${path}`);
 }
 
 /** Whether the server itself ends the process. */

@@ -120,4 +120,6 @@ function commandOf(
   return [...settings, runScript, 'token'].join(' ');
 }
 
-const quoted = (value: string) => (/^[\w./:@-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`);
+/** Returns a text as one word of a shell. */
+export const quoted = (value: string): string =>
+  /^[\w./:@-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`;

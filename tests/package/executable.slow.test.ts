@@ -23,12 +23,12 @@ const built = await executable();
 function folderWithTool(): string {
   const tool = readDocument('README.md').codeBlock('A tool of your own', 'ts');
   const folder = fill(diskFolder(), { 'tools/list-orders.ts': tool });
-  copyFileSync(built, join(folder, 'server'));
+  copyFileSync(built, join(folder, 'key server'));
   return folder;
 }
 
 const start = (folder: string, env: Record<string, string> = {}) =>
-  startServer({ command: [join(folder, 'server')], folder, env });
+  startServer({ command: [join(folder, 'key server')], folder, env });
 
 /** Creates a key, calls the tool with it over every transport, and revokes it. */
 async function live(server: ServerProcess, headers: Record<string, string>): Promise<void> {
@@ -62,11 +62,11 @@ test('the executable serves a file of its own with nothing configured, and a tok
   const folder = folderWithTool();
   await using server = await start(folder);
   const typed = /sign in \(mint a token\) +(.*)\n/.exec(server.stderr())?.[1] ?? '';
-  expect(typed).toBe(`PUBLIC_URL=${server.url} ./server token --sub alice`);
+  expect(typed).toBe(`PUBLIC_URL=${server.url} './key server' token --sub alice`);
   const token = await output(['sh', '-c', typed], { cwd: folder });
   await live(server, { authorization: `Bearer ${token.trim()}` });
   expect(await (await fetch(`${server.url}/widgets/preview`)).text()).toContain('api-key-created');
-  expect(readdirSync(folder).sort()).toEqual(['data', 'server', 'tools']);
+  expect(readdirSync(folder).sort()).toEqual(['data', 'key server', 'tools']);
   expect(await server.stop()).toBe(0);
 });
 
@@ -75,7 +75,7 @@ test('the keys command of the executable creates, lists and backs up, on a file 
   await using sqld = await startSqld();
   for (const database of [{}, sqld.env]) {
     const env = { JWT_SECRET: TEST_SECRET, ...database };
-    const keys = (...args: string[]) => output([join(folder, 'server'), 'keys', ...args], { cwd: folder, env });
+    const keys = (...args: string[]) => output([join(folder, 'key server'), 'keys', ...args], { cwd: folder, env });
     await using server = await start(folder, env);
     const key = await keys('create', '--user', 'alice', '--name', 'n', '--scope', 'read:orders', '--days', '1');
     expect((await callOver(server.url, 'list_orders', {}, { 'x-api-key': key.trim() })).body.owner).toBe('alice');
@@ -115,7 +115,7 @@ import greet from 'greeting';
 export default () => [];
 ${page}`,
   });
-  copyFileSync(built, join(folder, 'server'));
+  copyFileSync(built, join(folder, 'key server'));
   await using server = await start(folder, { ALLOWED_HOSTS: '127.0.0.1' });
   expect(server.stderr()).toContain('https://from.file/mcp');
   const read = { jsonrpc: '2.0', id: 1, method: 'resources/read', params: { uri: 'ui://widget/orders.html' } };
