@@ -38,8 +38,8 @@ export type TokenRefusal =
 
 /**
  * An expected failure. Callers see `code` and may rely on it; the other fields are evidence, and `reason` is only for
- * the log. `sent`: the kind of credential sent instead, judged by its form or by a rule. `wanted`: the one required in
- * place of a user token. `help`: what agents read after the sentence. `byClient`: the client cancelled the call.
+ * the log. `sent`: the kind of credential sent instead, judged by its form or by a rule. `help`: what agents read after the
+ * sentence. `byClient`: the client cancelled the call.
  */
 export type Problem = Evident | Bare<Exclude<ServerCode, Evident['code']>>;
 
@@ -55,7 +55,6 @@ type Evident =
       readonly code: 'missing_token';
       readonly sent?: 'api_key';
       readonly lacksScheme?: true;
-      readonly wanted?: 'METRICS_TOKEN';
       readonly help?: string;
     }
   | {
@@ -66,7 +65,6 @@ type Evident =
       /** The owner that such a token names. */
       readonly userId?: string;
       readonly sent?: 'api_key';
-      readonly wanted?: 'METRICS_TOKEN';
       readonly help?: string;
     }
   | { readonly code: 'missing_api_key'; readonly lacksScheme?: true }
@@ -256,7 +254,6 @@ function exactDetail(problem: Problem): string | undefined {
   if ('sent' in problem && problem.sent !== undefined) return WRONG_KIND[problem.sent];
   if ('lacksScheme' in problem && problem.lacksScheme)
     return `${PROBLEMS[problem.code].detail}: expected "Bearer " before it in Authorization`;
-  if ('wanted' in problem && problem.wanted !== undefined) return 'This path needs METRICS_TOKEN as the bearer token';
   switch (problem.code) {
     case 'invalid_token':
       return problem.expired && 'The user token has expired';

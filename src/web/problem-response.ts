@@ -175,7 +175,7 @@ export function challengeFor(problem: Problem, signIn: SignInAt | null): string 
       return parameters({
         error: 'invalid_token',
         // The same for keys and user tokens.
-        error_description: 'wanted' in problem ? publicPart(problem).detail : problemText(code).detail,
+        error_description: problemText(code).detail,
         ...where,
       });
     case 'insufficient_scope':
