@@ -1,5 +1,5 @@
 // Changes existing keys: revokes, deletes, renames, sets scopes, and ends leaked secrets. Requests that change nothing
-// are rate-limited.
+// are rate-limited. After an edit, whoever made it, this process sees it, the log says it, and the key is shown.
 
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
@@ -9,6 +9,7 @@ import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Caller, type Origin, type OriginOf, type PersonBudget } from './actor.ts';
 import type { Feed } from './feed.ts';
 import { checked, type Granted } from './grants.ts';
+import { type OwnKey, ownKeys, type ShownWith } from './listing.ts';
 import {
   fingerprintOf,
   hasEnded,
@@ -16,6 +17,7 @@ import {
   isForeignShaped,
   isIdShaped,
   isKeyShaped,
+  type ListedKey,
   type PresentedKey,
 } from './record.ts';
 import type { Changed, DerivedKeys, KeyStore } from './store.ts';
@@ -43,6 +45,29 @@ export interface ChangeParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly originOf: OriginOf;
+}
+
+/** An edit of a key that was made. */
+export interface MadeEdit {
+  /** The key as it now is. */
+  readonly key: ListedKey;
+  /** What the edit changed; null: nothing was different. */
+  readonly changed: Changed | null;
+}
+
+export interface EditShownWith extends ShownWith, Pick<ChangeParts, 'feed' | 'clock' | 'log'> {}
+
+/** Lets this process see an edit, logs it, and returns the key as it is shown. */
+export async function showEdit(
+  actor: Actor,
+  { key, changed }: MadeEdit,
+  options: EditShownWith,
+): Promise<Result<OwnKey, Problem>> {
+  const { feed, clock, log } = options;
+  await feed.refresh();
+  log.info('API key updated', { ...actorFields(actor), keyId: key.id, ...(changed ?? { changed: false }) });
+  const [shown] = await ownKeys([key], options, clock.nowMs());
+  return shown === undefined ? err({ code: 'key_not_found' }) : ok(shown);
 }
 
 export interface ChangesOptions extends ChangeParts {
