@@ -173,18 +173,7 @@ export class RequestContext {
     this.#deferred.push(release);
   }
 
-  /** Extends the request until the returned function is called, for a body that is sent in pieces. */
-  extend(): () => void {
-    this.beginPart();
-    let ended = false;
-    return () => {
-      if (ended) return;
-      ended = true;
-      this.endPart();
-    };
-  }
-
-  /** Begins a part of the request, which is over when all its parts have ended. */
+  /** Begins a part of the request, like a body that is sent in pieces. The request is over when all its parts have ended. */
   beginPart(): void {
     if (this.#partsInProgress === 0) this.#server.begun();
     this.#partsInProgress += 1;

@@ -74,7 +74,7 @@ export function createStreams(pool: Pool, clock: Clock, log: Log) {
     /** Opens the stream that is the response to a request. `onEnd` runs when either side ends it. */
     open(context: RequestContext, onEnd?: () => void) {
       context.holdOpen(true);
-      const over = context.extend();
+      context.beginPart();
       let isOpen = true;
       let isStill = false;
       const body = new UnreadBody(pool, {
@@ -89,7 +89,7 @@ export function createStreams(pool: Pool, clock: Clock, log: Log) {
         onGone() {
           stopKeeping();
           end();
-          over();
+          context.endPart();
         },
       });
       const stopKeeping = keepAlive(() => {
@@ -127,14 +127,14 @@ export function createStreams(pool: Pool, clock: Clock, log: Log) {
     /** Creates a response with this body. Returns null if there is no room. */
     text(context: RequestContext, text: string, init: ResponseInit): Response | null {
       if (text.length <= SMALL_CHARS_MAX) return new Response(text, init);
-      const over = context.extend();
+      context.beginPart();
       const body = new UnreadBody(pool, {
         ownBytes: 0,
         onCut(unreadBytes) {
           log.info('slow client cut off', { requestId: context.requestId, unreadBytes });
           body.end(new Error('the client reads too slowly')); // the client must see that the response is incomplete
         },
-        onGone: over,
+        onGone: () => context.endPart(),
       });
       const response = body.write(text) ? new Response(body.stream, init) : null;
       if (response === null) body.end();
