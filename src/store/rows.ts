@@ -145,9 +145,6 @@ export const rowBy = (hash: string) =>
   `coalesce((SELECT row FROM api_keys WHERE key_hash = ${hash}), (SELECT row FROM api_keys WHERE second_hash = ${hash}),
 (SELECT row FROM api_keys WHERE id = (SELECT key_id FROM rules WHERE hash = ${hash})))`;
 
-/** Returns the condition that this hash is that of a rule of key `k`. */
-export const hasRule = (hash: string) => `EXISTS (SELECT 1 FROM rules WHERE hash = ${hash} AND key_id = k.id)`;
-
 /** Returns the condition that this hash is key `k`'s secret in force, its next, or a previous one that hasn't run out. */
 export const hasSecret = (hash: string, nowMs: string) =>
   `(k.key_hash = ${hash} OR k.second_hash = ${hash} AND (k.second_is = 'next' OR k.second_ends_at_ms >= ${nowMs}))`;

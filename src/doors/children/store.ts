@@ -6,7 +6,7 @@ import type { ChildName, ChildRecord, DerivedKeys } from '../../keys/store.ts';
 import { type Database, listIn, type Value } from '../../store/database.ts';
 import { hasChanged } from '../../store/key-changes.ts';
 import { BEFORE_ALL, type KeyLookup } from '../../store/key-reads.ts';
-import { hasRule, hasSecret, rowBy, scopesFrom } from '../../store/rows.ts';
+import { hasSecret, rowBy, scopesFrom } from '../../store/rows.ts';
 import { DELEGATE, keyUnder, scopesUnder } from './child.ts';
 
 /** The most living children that there may be. */
@@ -52,7 +52,7 @@ export const CHILD_LOOKUP: KeyLookup = {
 
 /** Returns the condition that key `k` accepts this secret or rule, and it may have children, like barOf in child.ts. */
 const isParent = (hash: string, nowMs: string) => `k.active = 1
-AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ${nowMs}) AND (${hasRule(hash)}
+AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ${nowMs}) AND (EXISTS (SELECT 1 FROM rules WHERE hash = ${hash} AND key_id = k.id)
 OR ${hasSecret(hash, nowMs)} AND EXISTS (SELECT 1 FROM json_each(k.scopes) WHERE value = '${DELEGATE}'))
 AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id)`;
 
