@@ -5,15 +5,7 @@ import { LIMITS } from '../../ground/limits/index.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
-import {
-  type Actor,
-  actorBy,
-  type Caller,
-  callerFor,
-  createBudget,
-  createPersonBudget,
-  type OriginOf,
-} from '../../keys/actor.ts';
+import { type Caller, callerFor, createBudget, type OriginOf } from '../../keys/actor.ts';
 import type { Audience } from '../../keys/audience.ts';
 import { earlier, fingerprintOf, hashKey, mintId, mintKey } from '../../keys/record.ts';
 import type { ChildRecord } from '../../keys/store.ts';
@@ -60,14 +52,7 @@ export function createMakeChild(options: MakeChildOptions) {
   const { keyPrefix, production } = config;
   const childStore = createChildStore(db);
   const keysBudget = createBudget('exchanges', [LIMITS.exchangesOfKey, LIMITS.exchangesOfKeyAndDay], clock, log);
-  const ownersBudget = createPersonBudget([LIMITS.exchanges, LIMITS.exchangesOfDay], clock, log);
-
-  /** Takes from the key's own budget, then from its owner's: one key that leaked leaves something to his others. */
-  function take(about: { readonly keyId: string; readonly userId: string }, owner: Actor): Result<void, Problem> {
-    const { requestId, traceId } = owner;
-    const taken = keysBudget.take(about.keyId, { requestId, traceId, ...about });
-    return taken.ok ? ownersBudget.take(owner) : taken;
-  }
+  const ownersBudget = createBudget('user', [LIMITS.exchanges, LIMITS.exchangesOfDay], clock, log);
 
   /** Returns the server that the child is bound to; null: none; undefined: keys can't be bound to that one. */
   function resourceFor(
@@ -99,8 +84,9 @@ export function createMakeChild(options: MakeChildOptions) {
       const reason = 'the key is bound to another resource, or OAUTH_RESOURCES does not list this one';
       return refused('invalid_target', reason, { ...about, resource: excerptOf(asked.resource ?? '') });
     }
-    const owner = actorBy(caller, { userId, actor: userId, grantable: null });
-    const taken = take(about, owner);
+    // The key's own budget first: one key that leaked leaves something to its owner's others.
+    const ofKey = keysBudget.take(parentId, { requestId, traceId, ...about });
+    const taken = ofKey.ok ? ownersBudget.take(userId, { requestId, traceId, userId }) : ofKey;
     if (!taken.ok) return taken;
 
     const key = mintKey(keyPrefix, production, random);
@@ -120,17 +106,16 @@ export function createMakeChild(options: MakeChildOptions) {
     };
     const by = rule === null ? {} : { workload: { rule: rule.id, ...rule.workload } };
     const made = await childStore.insertChild(record, { ...originOf('exchange', caller), ...by });
-    if (made !== 'made') ownersBudget.give(owner);
+    if (made === 'made') {
+      const fingerprint = fingerprintOf(record.keyHash);
+      log.info('API key created', { requestId, traceId, userId, keyId: record.id, parentId, fingerprint });
+      return ok({ record, key });
+    }
+    ownersBudget.give(userId);
     if (made === 'ended')
       return refused('invalid_grant', `the key ended meanwhile, or lost the scope ${DELEGATE}`, about);
-    if (made !== 'made') {
-      log.warnThrottled('Rate limit exceeded', bucketOf(made, about), { requestId, traceId, ...about, of: made.of });
-      const retryAfterS = Math.max(1, Math.ceil((made.freeAtMs - createdAtMs) / 1000));
-      return err({ code: 'rate_limited', retryAfterS });
-    }
-    const fingerprint = fingerprintOf(record.keyHash);
-    log.info('API key created', { requestId, traceId, userId, keyId: record.id, parentId, fingerprint });
-    return ok({ record, key });
+    log.warnThrottled('Rate limit exceeded', bucketOf(made, about), { requestId, traceId, ...about, of: made.of });
+    return err({ code: 'rate_limited', retryAfterS: Math.max(1, Math.ceil((made.freeAtMs - createdAtMs) / 1000)) });
   };
 }
 
