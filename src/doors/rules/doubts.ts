@@ -1,5 +1,6 @@
 // What an operator should know of rules that let nobody in: by the settings, by their key, by their issuer, or beside others.
 
+import { memoize } from '../../ground/cache.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import { issuerOutageIn } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
@@ -35,8 +36,8 @@ function vainIn(rules: readonly StoredRule[], options: RulesOptions): readonly D
 export async function doubtsOf(options: DoubtsOptions): Promise<readonly Doubt[]> {
   const store = createRuleStore(options.db);
   const [rules, meeting] = await Promise.all([store.list(options.clock.nowMs()), store.meeting()]);
-  const keySets = createKeySets(options);
-  const away = await Promise.all(rules.map((rule) => outageOf(rule, keySets)));
+  const keySetsFor = memoize(() => createKeySets(options)); // each its own: an issuer that hangs has nobody else wait
+  const away = await Promise.all(rules.map((rule) => outageOf(rule, keySetsFor(rule.issuer))));
   return [
     ...vainIn(rules, options),
     ...rules.flatMap((rule) => {

@@ -1,6 +1,7 @@
 // Rules on each kind of store, between two servers, and on Deno.
 
 import { expect, test } from 'bun:test';
+import { databaseOf, executeAt } from '../../support/database-client.ts';
 import { diskFolder, temporaryFolder } from '../../support/folder.ts';
 import { createIssuer } from '../../support/issuer.ts';
 import { keysCommand } from '../../support/keys-command.ts';
@@ -53,3 +54,22 @@ test('a server on Deno takes a workload’s token, and refuses it within the bou
   }
   expect(lastMs - endedMs).toBeLessThan(1000);
 });
+
+test('keys doctor has no doubt about an issuer that responds, however many others hang', async () => {
+  await using workload = await startWorkload();
+  const { app, ruleId } = workload;
+  await using hung = await createIssuer();
+  for (const at of Array(6).keys()) {
+    const path = `/.well-known/oauth-authorization-server/${at}`;
+    hung.overrides.set(path, () => new Promise(() => {}));
+    await executeAt(databaseOf(app), {
+      sql: `INSERT INTO rules (id, key_id, hash, issuer, subject, audiences, claims, created_at_ms)
+SELECT ?1, key_id, ?1, ?2, subject, audiences, claims, 0 FROM rules WHERE row = 1`,
+      args: [`typed ${at}`, `${hung.url}/${at}`],
+    });
+  }
+  await executeAt(databaseOf(app), 'UPDATE rules SET row = row + 100 WHERE row = 1'); // the last
+  const { stdout } = await keysCommand({ DATABASE_URL: databaseOf(app), PUBLIC_URL: workload.audience }, ['doctor']);
+  expect(stdout.match(/typed \d of key \w+: the key set of \S+ can't be fetched/g)).toHaveLength(6);
+  expect(stdout).not.toContain(ruleId);
+}, 30_000);
