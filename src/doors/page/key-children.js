@@ -65,7 +65,7 @@ export function keyChildren({ id, family, state, change, count }) {
   function view(isQuiet) {
     const { children, cursor, failure, ending } = state();
     const more = { at: `more children ${id}`, label: 'More', doing: 'Loading…', act: () => read(cursor) };
-    const hasNoButtons = isQuiet || Boolean(ending);
+    const hasNoButtons = isQuiet || ending;
     return html`<div class="field" at="children ${id}" tabindex="-1">
       <h3>Keys for its programs</h3>
       ${toldView(failure ?? '')}

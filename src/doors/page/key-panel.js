@@ -143,7 +143,8 @@ function historyView(panels, id, isQuiet) {
   </div>`;
 }
 
-const FIELDS = {
+/** The words of changed fields, and of kinds of events. */
+const WORDS = {
   name: 'Renamed',
   scopes: 'Scopes changed',
   expiresAt: 'End changed',
@@ -152,8 +153,6 @@ const FIELDS = {
   active: 'Made active again',
   resource: 'Server changed',
   metadata: 'Data changed',
-};
-const KINDS = {
   created: 'Made',
   rotated: 'Rotated',
   first_used: 'New secret first used',
@@ -166,15 +165,16 @@ const KINDS = {
 
 /** Returns a sentence like `Rotated by alice, 3 days ago`. `names` are those of its children, by id. */
 function sentenceOf(panels, event, names) {
-  const { at, kind, address, fields = [], workload } = event;
-  const words = { ...KINDS, ...FIELDS, ...panels.words };
+  const { at, kind, how, address, fields = [], workload } = event;
+  const words = { ...WORDS, ...panels.words };
   const doer = panels.who(event) ?? '';
   const who = doer && nameOf(names?.get(doer) ?? doer);
-  const where = address !== undefined && html`, from ${address}`;
+  const where = address && html`, from ${address}`;
   if (kind === 'connected') return html`Handed to ${who}, ${timeOf(at)}`;
   if (kind === 'delegated') return html`Made a key for a program, ${who}, ${timeOf(at)}`;
   const all = fields.map((field) => words[field] ?? field).join(', ');
   const changed = all.charAt(0) + all.slice(1).toLowerCase();
-  const what = words[kind] ?? (changed || 'Changed');
-  return html`${what}${workload && html` (${nameOf(workload.subject)})`}${who !== '' && html` by ${who}`}, ${timeOf(at)}${where}`;
+  // Who had a secret may have ended it alone, during a rotation.
+  const what = kind === 'revoked' && how === 'possession' ? 'Secret ended' : words[kind] || changed || 'Changed';
+  return html`${what}${workload && html` (${nameOf(workload.subject)})`}${who && html` by ${who}`}, ${timeOf(at)}${where}`;
 }

@@ -154,7 +154,7 @@ function rowOf(list, key) {
   const ask = list.callTool && ((kind) => askIn(list, key, kind));
   const isPlain = below.length === 0 && !isOpen;
   const own = isOpen ? list.own : null;
-  const isAsked = list.questions.has(id) || own?.isAsking(id) === true;
+  const isAsked = list.questions.has(id) || own?.isAsking(id);
   const whose = list.source.args.owner === undefined ? key.owner : null;
   const kinds = Object.keys(list.calls);
   const actions = { ask, kinds, isOpen, isAsked, toggle: () => toggle(list, id), own, whose };

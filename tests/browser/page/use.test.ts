@@ -257,6 +257,19 @@ describeInBrowser('a key that one has', (browser) => {
     });
   });
 
+  test('says that a secret has ended, where somebody who had the old one of a rotation has ended that alone', async () => {
+    await using app = await appForBrowser();
+    const { key, id: keyId } = await app.createKey('alice', { name: 'leaked' });
+    await app.call('rotate_api_key', { keyId }, await bearer(app, 'alice'));
+    await app.useKey((await app.call('rotate_api_key', { keyId }, await bearer(app, 'alice'))).body.key);
+    await fetch(`${app.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: key }) });
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
+      await page.getByRole('button', { name: 'More about leaked' }).click();
+      await page.getByText(/^Secret ended by somebody who had the key/).waitFor();
+      expect(await page.getByText(/^Revoked/).count()).toBe(0);
+    });
+  });
+
   test('stays in sight when it is changed so that the search or the state shown leaves it out, until these change', async () => {
     await using app = await appForBrowser();
     for (const name of ['shop', 'shop too']) await app.createKey('alice', { name });
