@@ -76,7 +76,9 @@ OR EXISTS (SELECT 1 FROM codes WHERE owner = ?1 AND taken_by IS NULL) AS is_kept
 
 /** Events that one statement scans. */
 const RANGE_EVENTS = 100_000;
-const LAST_EVENTS = `SELECT coalesce(min(seq), 0) AS first, coalesce(max(seq), -1) AS last, ${LEFT} AS kept FROM key_events`;
+// Each by itself: together SQLite would scan the table for them.
+const LAST_EVENTS = `SELECT coalesce((SELECT min(seq) FROM key_events), 0) AS first,
+coalesce((SELECT max(seq) FROM key_events), -1) AS last, ${LEFT} AS kept`;
 const FORGET_EVENTS = 'DELETE FROM key_events WHERE seq BETWEEN ?2 AND ?3 AND owner = ?1 AND seq <> ?4';
 const HAS_EVENTS = `SELECT 1 FROM key_events
 WHERE seq BETWEEN ?2 AND ?3 AND owner = ?1 AND kind <> 'owner_deleted' LIMIT 1`;

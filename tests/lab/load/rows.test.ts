@@ -59,6 +59,18 @@ test('the upkeep of counts reads five rows of a key at most, when it was used da
   expect(read / KEYS).toBeLessThan(5);
 });
 
+test('where the trail begins and ends is found without a look at all of it, to remove an owner', async () => {
+  await using place = await filled(0, (client) =>
+    client.execute(`INSERT INTO key_events (owner, kind, how) WITH RECURSIVE n (i) AS (
+SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) SELECT 'bob', 'owner_changed', 'sql' FROM n`),
+  );
+  const { proxy } = place;
+  expect((await keysCommand({ DATABASE_URL: proxy.url }, ['owner', 'alice', '--delete', '--yes'])).code).toBe(0);
+  const { statements, read } = proxy.rows('AS kept');
+  expect(statements).toBeGreaterThan(0);
+  expect(read / statements).toBeLessThan(10);
+});
+
 test('the first read of a key reads eight rows at most, though it was used daily; its exchange writes three and reads twenty', async () => {
   await using place = await filled(0, (client) => fillUses(client, 31));
   const { key, proxy } = place;
