@@ -143,7 +143,6 @@ export function createPersonBudget(rates: readonly Rate[], clock: Clock, log: Lo
   const budget = createBudget('user', rates, clock, log);
   return {
     take: (actor: Actor) => budget.take(personOf(actor), actorFields(actor)),
-    give: (actor: Actor) => budget.give(personOf(actor)),
     isUsedUp: (actor: Actor) => budget.isUsedUp(personOf(actor)),
   };
 }

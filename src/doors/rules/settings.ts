@@ -13,8 +13,6 @@ export interface RulesOptions {
   readonly address: Pick<ServerAddress, 'origins' | 'path'>;
 }
 
-export type RuleSettings = ReturnType<typeof ruleSettings>;
-
 export function ruleSettings({ config, address }: Omit<RulesOptions, 'db'>) {
   const users = userTokensOf(config, address);
   const own = address.origins.flatMap((origin) =>
