@@ -8,10 +8,10 @@ import { hashKey, isForeignShaped, isIdShaped, isKeyShaped } from '../../keys/re
 import type { ListedChild } from '../../keys/store.ts';
 import type { Uses } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
-import { CommandError, type Io, UsageError } from '../io.ts';
+import { CommandError, type Io, localTime, UsageError } from '../io.ts';
 import { flag, kind, needed } from '../options.ts';
 import { sha256, withStoreToRead } from './database.ts';
-import { CHILDREN, childObject, keyObject, usesOf } from './shown-key.ts';
+import { childObject, keyObject, usesOf } from './shown-key.ts';
 
 const DAY_CHARS = 10;
 
@@ -69,7 +69,13 @@ type KeyPart = { readonly object: object; readonly table: readonly (readonly str
 function childrenPart(children: readonly ListedChild[], publicUrl: string | null): KeyPart {
   if (children.length === 0) return null;
   const object = { children: children.map((child) => childObject(child, true, publicUrl)) };
-  return { object, table: [CHILDREN.heads, ...children.map(CHILDREN.cells)] };
+  const rows = children.map(({ id, name, scopes, expiresAtMs }) => [
+    id,
+    name,
+    scopes.join(' '),
+    localTime(expiresAtMs),
+  ]);
+  return { object, table: [['CHILD', 'NAME', 'SCOPES', 'EXPIRES'], ...rows] };
 }
 
 async function showChild(io: Io, shown: readonly ReturnType<typeof childObject>[], json: boolean): Promise<void> {

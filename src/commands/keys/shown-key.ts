@@ -61,11 +61,6 @@ export const childObject = (child: ChildRecord, isLiving: boolean, publicUrl: st
   resource: child.resource && shownServer(child.resource, publicUrl ?? UNNAMED),
 });
 
-export const CHILDREN = {
-  heads: ['CHILD', 'NAME', 'SCOPES', 'EXPIRES'],
-  cells: ({ id, name, scopes, expiresAtMs }: ChildRecord) => [id, name, scopes.join(' '), localTime(expiresAtMs)],
-};
-
 const stateOf = (key: PlacedKey, nowMs: number) =>
   refusalAt({ ...key, secretEndsAtMs: null, barred: key.blocked ? 'blocked' : null }, nowMs) ?? 'active';
 
