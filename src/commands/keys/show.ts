@@ -69,13 +69,13 @@ type KeyPart = { readonly object: object; readonly table: readonly (readonly str
 function childrenPart(children: readonly ListedChild[], publicUrl: string | null): KeyPart {
   if (children.length === 0) return null;
   const object = { children: children.map((child) => childObject(child, true, publicUrl)) };
-  const rows = children.map(({ id, name, scopes, expiresAtMs }) => [
+  const cells = ({ id, name, scopes, expiresAtMs }: ListedChild) => [
     id,
     name,
     scopes.join(' '),
     localTime(expiresAtMs),
-  ]);
-  return { object, table: [['CHILD', 'NAME', 'SCOPES', 'EXPIRES'], ...rows] };
+  ];
+  return { object, table: [['CHILD', 'NAME', 'SCOPES', 'EXPIRES'], ...children.map(cells)] };
 }
 
 async function showChild(io: Io, shown: readonly ReturnType<typeof childObject>[], json: boolean): Promise<void> {
