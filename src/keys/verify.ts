@@ -1,12 +1,12 @@
 // Verifies a presented key: form, hash, record (cached while that may be trusted), refusal, audience, last use.
 
-import { type Metadata, mergedMetadata } from '../ground/metadata.ts';
+import { mergedMetadata } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain, type Result } from '../ground/result.ts';
 import type { Sha256 } from '../ground/runtime.ts';
 import type { Holder } from '../uses/holder.ts';
 import { redactFrom } from '../watch/redact.ts';
-import type { Caller, RuleOfToken, Workload } from './actor.ts';
+import type { Caller, RuleOfToken } from './actor.ts';
 import type { Audience } from './audience.ts';
 import type { ChangeParts } from './changes.ts';
 import { type KnownKey, KnownKeys, type KnownKeysOptions } from './known-keys.ts';
@@ -16,24 +16,7 @@ import { createUseFirst } from './rotating.ts';
 export type { Holder } from '../uses/holder.ts';
 
 /** Who is behind a verified key: what tools see as `auth`. */
-export interface KeyIdentity {
-  readonly subject: string;
-  readonly keyId: string;
-  readonly keyName: string;
-  readonly scopes: readonly string[];
-  readonly createdAtMs: number;
-  /** When the key expires; null: never. */
-  readonly expiresAtMs: number | null;
-  /** The one server that the key is good for; null: any. */
-  readonly resource: string | null;
-  /** The operator's data on the owner, overridden by the key's own; null: none. */
-  readonly metadata: Metadata | null;
-  /** The parent key; null: it has none. Limits, quota and uses are the parent's. */
-  readonly parentId: string | null;
-  /** Whose token a rule let in as this key; null: a secret was presented. */
-  readonly workload: Workload | null;
-  readonly token: string;
-}
+export type KeyIdentity = Readonly<ReturnType<typeof identityOf>>;
 
 /** Returns the id of the key that uses of this one count for. */
 export const countedKeyId = ({ keyId, parentId }: KeyIdentity): string => parentId ?? keyId;
@@ -192,32 +175,39 @@ function createEvaluate({ usage, audience, clock }: VerifierOptions) {
 
   return (key: KnownKey | null, presented: Presented, verifiedAtMs: number): Verified => {
     if (key === null) return refusal({ reason: 'unknown' });
-    const { token, caller, purpose, found } = presented;
+    const { caller, purpose, found } = presented;
     const rule = found?.rule ?? null;
     const nowMs = clock.nowMs();
-    const { userId, id, name, scopes, createdAtMs, resource, parent, holder } = key;
-    const reason = refusalAt(key, nowMs) ?? (audience.admits(resource, caller) ? null : 'other resource');
+    const { holder } = key;
+    const reason = refusalAt(key, nowMs) ?? (audience.admits(key.resource, caller) ? null : 'other resource');
     if (reason !== null || holder === null) {
       return refusal({ reason: reason ?? 'parent ended', ...evidenceOf(key, rule) });
     }
     if (isNoted(purpose)) usage.note(holder, nowMs);
     const endsAtMs = earlier(endOf(key), rule?.endsAtMs ?? null);
-    const value = {
-      subject: userId,
-      keyId: id,
-      keyName: name,
-      scopes,
-      createdAtMs,
-      expiresAtMs: parent === null && rule === null ? key.expiresAtMs : endsAtMs,
-      resource,
-      metadata: metadataOf(key),
-      parentId: parent?.id ?? null,
-      workload: rule?.workload ?? null,
-      token,
-    };
+    const value = identityOf(key, presented, endsAtMs);
     return { ok: true, value, verifiedAtMs, key, rule, holder, endsAtMs };
   };
 }
+
+const identityOf = (key: KnownKey, { token, found }: Presented, endsAtMs: number | null) => ({
+  subject: key.userId,
+  keyId: key.id,
+  keyName: key.name,
+  scopes: key.scopes,
+  createdAtMs: key.createdAtMs,
+  /** When the key expires; null: never. */
+  expiresAtMs: key.parent === null && found === null ? key.expiresAtMs : endsAtMs,
+  /** The one server that the key is good for; null: any. */
+  resource: key.resource,
+  /** The operator's data on the owner, overridden by the key's own; null: none. */
+  metadata: mergedMetadata(key.owner?.metadata ?? null, key.metadata),
+  /** The parent key; null: it has none. Limits, quota and uses are the parent's. */
+  parentId: key.parent?.id ?? null,
+  /** Whose token a rule let in as this key; null: a secret was presented. */
+  workload: found?.rule.workload ?? null,
+  token,
+});
 
 /** Returns which key was refused, for the log. */
 const evidenceOf = ({ id, name, userId, keyHash, parent }: KnownKey, rule: RuleOfToken | null) => ({
@@ -228,8 +218,6 @@ const evidenceOf = ({ id, name, userId, keyHash, parent }: KnownKey, rule: RuleO
   ...(parent && { parentId: parent.id }),
   ...(rule && { rule: rule.id, ...rule.workload }),
 });
-
-const metadataOf = ({ owner, metadata }: KnownKey) => mergedMetadata(owner?.metadata ?? null, metadata);
 
 const refusal = (found: Omit<Extract<Problem, { code: 'invalid_api_key' }>, 'code' | 'sent'>): Verified => ({
   ok: false,
