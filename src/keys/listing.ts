@@ -5,11 +5,10 @@ import { createFairSemaphore } from '../ground/limits/semaphore.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { type Clock, nextTurn } from '../ground/runtime.ts';
-import type { ShownQuota, Uses } from '../uses/shown-uses.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, createPersonBudget, personOf } from './actor.ts';
-import { hasEnded, isIdShaped, type ListedKey, type Rotation, rotationAt } from './record.ts';
+import { hasEnded, isIdShaped, type ListedKey, rotationAt } from './record.ts';
 import type { DerivedKeys, KeyStore, ListedChild, ListPlace } from './store.ts';
 
 /** The size of one page, some 500 ordinary keys: claude.ai truncates at about 150,000 characters. */
@@ -23,24 +22,9 @@ const LISTS_WAITING = { total: 1000, each: LIMITS.lists.burst + (LIMITS.lists.pe
 const LONG_LIST_KEYS = 50;
 
 /** A key as its owner sees it. */
-export interface OwnKey extends ListedKey {
-  readonly expired: boolean;
-  /** How many living children it has. */
-  readonly children: number;
-  /** Its uses in the last 30 days; null: none. */
-  readonly uses: Uses | null;
-  /** The quota in force, with what is left of it; null: none. */
-  readonly quota: ShownQuota | null;
-  /** The state of its rotation; null: it is not being rotated. */
-  readonly rotation: Rotation | null;
-}
+export type OwnKey = Awaited<ReturnType<typeof ownKeys<ListedKey>>>[number];
 
 export type PlacedOwnKey = OwnKey & ListPlace;
-
-export interface OwnPage {
-  readonly keys: readonly PlacedOwnKey[];
-  readonly hasMore: boolean;
-}
 
 /** Begins a page. Resolves with a function that returns whether the next key fits on the page, too. */
 export type BeginPage = () => Promise<(key: PlacedOwnKey) => boolean>;
@@ -71,7 +55,7 @@ export async function ownKeys<Key extends ListedKey>(
   keys: readonly Key[],
   { usage, derived }: ShownWith,
   nowMs: number,
-): Promise<readonly (Key & OwnKey)[]> {
+) {
   const ids = keys.map(({ id }) => id);
   const [usedOf, children] = await Promise.all([usage.usesOf(ids), derived.countChildren(keys, nowMs)]);
   return keys.map((key) => {
@@ -79,10 +63,14 @@ export async function ownKeys<Key extends ListedKey>(
     const quota = usage.quotaOf(key);
     return {
       ...key,
+      /** How many living children it has. */
       children: children.get(key.id) ?? 0,
       lastUsedAtMs: usage.lastUsedAt(key),
+      /** Its uses in the last 30 days; null: none. */
       uses,
+      /** The quota in force, with what is left of it; null: none. */
       quota: quota && leftOf(quota),
+      /** The state of its rotation; null: it is not being rotated. */
       rotation: rotationAt(key, nowMs),
       expired: hasEnded(key.expiresAtMs, nowMs),
     };
@@ -115,7 +103,7 @@ export function createLists(options: ListOwnOptions) {
 
   return {
     /** Lists the actor's keys after a position (null: from the newest), as many as fit on the page that `begin` begins meanwhile. */
-    list: (actor: Actor, after: ListPlace | null, begin = beginPage): Promise<Result<OwnPage, Problem>> =>
+    list: (actor: Actor, after: ListPlace | null, begin = beginPage) =>
       inTurn(actor, async () => {
         const keys: PlacedOwnKey[] = [];
         async function readOn() {
