@@ -96,9 +96,7 @@ function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
   const server = handsOutKeys ? 'this_server' : config.authorizationServer;
   const scopes = handsOutKeys ? keyScopes : config.jwtScopes;
   const signInAt = (path: ProtectedPath): SignIn | null =>
-    server === null
-      ? null
-      : { under: (publicUrl) => ({ metadataUrl: metadataUrl(publicUrl, path), scopes }), handsOutKeys };
+    server === null ? null : { metadataUrl: (publicUrl) => metadataUrl(publicUrl, path), scopes, handsOutKeys };
   function mcpOver(transport: Transport): Mcp {
     const run = observed.run(transport, options.run);
     const listsAll = config.toolsList === 'all';

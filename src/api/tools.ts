@@ -40,7 +40,7 @@ function toolRoute(tool: Tool, { run, streams, signIn, log }: ToolRouteOptions):
     return problemResponse(
       problem,
       context.requestId,
-      challengeFor(problem, tool.credential === 'user_jwt' && signIn ? signIn.under(context.publicUrl) : null),
+      challengeFor(problem, tool.credential === 'user_jwt' ? signIn : null, context.publicUrl),
       limits,
     );
   }

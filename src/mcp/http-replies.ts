@@ -76,8 +76,7 @@ export function sendReply(stream: EventStream, text: string, refusal: () => stri
 export function unauthorized({ context, signIn }: Sender, problem: Problem, limits?: RateLimitStates) {
   const { requestId, credentials, publicUrl } = context;
   const isOfClient = problem.code !== 'invalid_api_key' || credentials.xApiKey === null;
-  const at = isOfClient ? signIn?.under(publicUrl) : undefined;
-  return problemResponse(problem, requestId, challengeFor(problem, at ?? null), limits);
+  return problemResponse(problem, requestId, challengeFor(problem, isOfClient ? signIn : null, publicUrl), limits);
 }
 
 /** Resolves with the 401 for a whole POST: for a bad bearer token if clients sign in, for a key that has ended always. */

@@ -144,26 +144,22 @@ function describing(problem: Problem, detail: string) {
 // WWW-Authenticate (RFC 6750 §3, RFC 9728 §5.1). Clients read it with simple patterns: `Bearer ` comes first, and no
 // description contains a word that looks like a parameter.
 
-/** Where a client signs in, under the name by which the request called this server. */
-export interface SignInAt {
-  /** The protected resource metadata (RFC 9728). */
-  readonly metadataUrl: string;
+/** Where a client signs in. */
+export interface SignIn {
+  /** Returns the URL of the protected resource metadata (RFC 9728), under the name by which the request called this server. */
+  metadataUrl(publicUrl: string): string;
   /** The scopes that a client should request there. */
   readonly scopes: readonly string[];
-}
-
-export interface SignIn {
-  under(publicUrl: string): SignInAt;
   /** Whether a client gets an API key there, not a user token. */
   readonly handsOutKeys: boolean;
 }
 
 /** Returns the challenge, or null if the problem is not about credentials. It names no metadata if `signIn` is null. */
-export function challengeFor(problem: Problem, signIn: SignInAt | null): string | null {
+export function challengeFor(problem: Problem, signIn: SignIn | null, publicUrl = ''): string | null {
   const { code } = problem;
   const where = {
     scope: (signIn && joinScopes(signIn.scopes)) || null,
-    resource_metadata: signIn?.metadataUrl ?? null,
+    resource_metadata: signIn?.metadataUrl(publicUrl) ?? null,
   };
   switch (code) {
     case 'missing_token':
