@@ -225,7 +225,7 @@ type Side = 'input' | 'output';
  * async parts, and for a root that is no object. `schemaName`, like `list_orders: input`, is for the message.
  */
 export function jsonSchemaOf(schemaName: string, schema: Schema, side: Side = 'input'): JsonSchema {
-  assertSync(schemaName, schema);
+  assertParts(schemaName, schema);
   const { $schema: _, ...converted } = convert(schemaName, schema, side);
   const json = { type: 'object', ...converted }; // alternatives have no type, which MCP clients require
   if (json.type !== 'object')
@@ -235,11 +235,19 @@ export function jsonSchemaOf(schemaName: string, schema: Schema, side: Side = 'i
   return properties !== undefined && Object.keys(properties).length === 0 ? bare : json;
 }
 
-/** Throws an Error for a schema with async parts, which would let anything pass. The compiler refuses it, too. */
-function assertSync(schemaName: string, schema: Schema): void {
+/**
+ * Throws an Error for a schema with async parts, which would let anything pass, or with a field that is none, like `v.string`
+ * without parentheses. The compiler refuses both, too.
+ */
+function assertParts(schemaName: string, schema: Schema): void {
   const parts = new Set<unknown>([schema]); // grows while it is walked
   for (const part of parts) {
     if (typeof part !== 'object' || part === null) continue;
+    const entries: Readonly<Record<string, unknown>> = 'kind' in part ? entriesOf(part as Schema) : {};
+    for (const [name, field] of Object.entries(entries)) {
+      if (isObject(field) && field.kind === 'schema') continue;
+      throw new Error(`${schemaName}: ${name}: expected a schema, like v.string(), got ${typeof field}`);
+    }
     if ('kind' in part && 'async' in part && part.async === true) {
       throw new Error(
         `${schemaName}: expected a schema that decides at once, got an async part; that belongs into run`,

@@ -249,6 +249,11 @@ test.each<[string, string, string | RegExp]>([
     'a: output: o.at: expected what JSON Schema can express, got v.date()',
   ],
   [
+    'a field that is no schema',
+    taking('v.strictObject({ o: v.object({ n: v.string }) })'),
+    'a: input: n: expected a schema, like v.string(), got function',
+  ],
+  [
     'a header that clients would not send',
     taking("v.strictObject({ n: v.pipe(v.number(), v.metadata({ 'x-mcp-header': 'N' })) })"),
     'a: x-mcp-header of n: expected a parameter that is text, an integer or a boolean, got "number"',
