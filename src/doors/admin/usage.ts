@@ -47,9 +47,10 @@ WHERE units > 0`,
 };
 /** The most sums that one statement returns: 2 MB with long names, of the 10 that a remote database may send. */
 const SUMS_MAX = 10_000;
-const ENDED = `SELECT owner, NULL AS id, sum(units) AS units FROM ended_uses
-WHERE owner > ?4 AND day BETWEEN ?1 AND ?2 AND (?3 IS NULL OR owner = ?3)
-GROUP BY owner HAVING sum(units) > 0 ORDER BY owner LIMIT ${SUMS_MAX}`;
+// `+`: by owner, so that each page reads on where the one before has ended. By the index of days it would read all.
+const endedBy = (owner: string) => `SELECT owner, NULL AS id, sum(units) AS units FROM ended_uses
+WHERE ${owner} AND +day BETWEEN ?1 AND ?2 GROUP BY owner HAVING sum(units) > 0 ORDER BY owner LIMIT ${SUMS_MAX}`;
+const ENDED = { of: endedBy('owner = ?3'), after: endedBy('owner > ?3') };
 const ALL_ENDED = 'SELECT count(*) AS days, total(units) AS units FROM ended_uses';
 /** A key that is deleted while keys are read is seen twice or never: then all is read again, but not for ever. */
 const TRIES_MAX = 5;
@@ -67,7 +68,7 @@ export async function usageOf(db: Database, query: UsageQuery, onRange?: OnRange
 async function usedIn(db: Database, { by, owner, from, to }: UsageQuery, onRange?: OnRange): Promise<Used[]> {
   const isOfOne = owner !== undefined;
   const sql = SUMS[by](`k.row > ?1 AND k.row <= ?2${isOfOne ? ' AND k.user_id = ?3' : ''}`, unitsBetween(from, to));
-  const rows = await endedIn(db, from, to, owner ?? null);
+  const rows = await endedIn(db, from, to, owner);
   for await (const { after, to: last } of rangesOf(db, { rowsMax: SUMS_MAX }, isOfOne, onRange))
     rows.push(...(await db.read({ sql, args: [after, last, ...(isOfOne ? [owner] : [])] })));
   const used = rows.map((row) => ({
@@ -78,10 +79,11 @@ async function usedIn(db: Database, { by, owner, from, to }: UsageQuery, onRange
   return by === 'key' ? used : summed(used);
 }
 
-async function endedIn(db: Database, from: number, to: number, owner: string | null): Promise<Row[]> {
+async function endedIn(db: Database, from: number, to: number, owner: string | undefined): Promise<Row[]> {
+  const sql = ENDED[owner === undefined ? 'after' : 'of'];
   const ended: Row[] = [];
   for (;;) {
-    const page = await db.read({ sql: ENDED, args: [from, to, owner, String(ended.at(-1)?.owner ?? '')] });
+    const page = await db.read({ sql, args: [from, to, owner ?? String(ended.at(-1)?.owner ?? '')] });
     ended.push(...page);
     if (page.length < SUMS_MAX) return ended;
   }

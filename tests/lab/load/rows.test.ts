@@ -59,6 +59,23 @@ test('the upkeep of counts reads five rows of a key at most, when it was used da
   expect(read / KEYS).toBeLessThan(5);
 });
 
+test('what deleted keys used is read once, however many owners had some', async () => {
+  const OWNERS = 20_100;
+  await using place = await filled(0, (client) =>
+    client.execute(`INSERT INTO ended_uses (owner, day, units) WITH RECURSIVE n (i) AS (
+SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${OWNERS}) SELECT format('owner %05d', i), unixepoch() / 86400, 1 FROM n`),
+  );
+  const { proxy } = place;
+  const lines = async (...more: string[]) =>
+    (await keysCommand({ DATABASE_URL: proxy.url }, ['usage', '--json', ...more])).stdout.split('\n').length - 1;
+  const read = () => proxy.rows('FROM ended_uses\nWHERE').read;
+  expect(await lines()).toBe(OWNERS);
+  expect(read()).toBeLessThan(OWNERS * 1.1);
+  proxy.forget();
+  expect(await lines('--owner', 'owner 20000')).toBe(1);
+  expect(read()).toBeLessThan(10);
+});
+
 test('where the trail begins and ends is found without a look at all of it, to remove an owner', async () => {
   await using place = await filled(0, (client) =>
     client.execute(`INSERT INTO key_events (owner, kind, how) WITH RECURSIVE n (i) AS (
