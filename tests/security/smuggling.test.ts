@@ -74,6 +74,7 @@ describe('what can be read in only one way is read that way', () => {
     ['an unknown path', '/nope', 'application/json', 404],
     ['a wrong media type', '/tools/get_data', 'text/plain', 415],
     ['an unknown tool', '/tools/nope', 'application/json', 404],
+    ['an open stream that is none', '/messages?sessionId=x', 'application/json', 404],
   ])('a body nobody reads is no request: %s', async (_what, path, type, status) => {
     const head = `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: ${type}\r\n`;
     expect(await statusesOf(`${head}Content-Length: ${SMUGGLED.length}\r\n\r\n${SMUGGLED}${LAST}`)).toEqual([

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { type Call, defineTool, err, type Guard, ok } from '../../src/start/package/index.ts';
-import { postJson, postJsonText } from '../support/client.ts';
+import { postJsonText } from '../support/client.ts';
 import { bearer, createTestApp, sharedApp } from '../support/test-app.ts';
 import { noInput } from '../support/tools.ts';
 
@@ -71,7 +71,7 @@ const PROBLEMS: readonly [code: string, status: number, ask: () => Promise<Respo
   [
     'session_not_found',
     404,
-    () => postJson(`${app.url}/messages?sessionId=x`, {}),
+    () => fetch(`${app.url}/messages?sessionId=x`, { method: 'POST', body: '{}' }),
     { detail: 'No such session here; behind a balancer /sse needs sticky routing' },
   ],
   ['method_not_allowed', 405, () => fetch(`${app.url}/tools/get_data`), { headers: { allow: 'POST' } }],

@@ -24,12 +24,12 @@ export function openSse() {
   let isStopped = false;
 
   function post(context: RequestContext, body: Body, log: Log): Awaitable<Response> {
-    const posted = postedIn(context, body, log);
-    if (!posted.ok) return posted.error;
     const { request, requestId } = context;
     const sessionId = queryOf(request.url).get('sessionId');
     if (!sessionId) return problemResponse(NO_SESSION_ID, requestId);
     if (!loaded?.sessions.has(sessionId)) return problemResponse({ code: 'session_not_found' }, requestId);
+    const posted = postedIn(context, body, log);
+    if (!posted.ok) return posted.error;
     return loaded.post(sessionId, context, posted.value);
   }
 
