@@ -116,7 +116,8 @@ function createSingle(mcp: Mcp, streams: Streams, replies: HttpReplies) {
     const peer: Peer = { sender, era, capabilities, canceller };
     if (isStreamed(request, context)) return streamed(request, peer);
     return chain(mcp(request, peer), (reply) => {
-      if (reply.call !== undefined) return replies.respond(reply, request, peer);
+      const isChecked = reply.call !== undefined || !carriesCredential(context.credentials);
+      if (isChecked) return replies.respond(reply, request, peer);
       // The parameters may have been refused before a guard looked at the key.
       const refusal = refusalOfSender(sender, reply.operation?.initialLimits);
       return chain(refusal, (refused) => refused ?? replies.respond(reply, request, peer));
