@@ -12,7 +12,16 @@ import { accepts, createResponseHeaders, SECURITY_HEADERS, UNCACHED_JSON_HEADERS
 import { challengeFor, problemResponse } from '../web/problem-response.ts';
 import { refuseInClear } from '../web/router.ts';
 import { EVENT_STREAM_HEADERS, type EventStream, eventText, type Streams } from '../web/stream.ts';
-import { carriesApiKey, errorText, type Id, PARSE_ERROR, type RequestMessage, type RpcError } from './message.ts';
+import { clientInfoOf } from './client.ts';
+import {
+  carriesApiKey,
+  errorText,
+  type Id,
+  metaOf,
+  PARSE_ERROR,
+  type RequestMessage,
+  type RpcError,
+} from './message.ts';
 import { deniedText } from './results.ts';
 import type { Peer, Reply } from './server.ts';
 
@@ -51,7 +60,7 @@ export function createHttpReplies(streams: Streams) {
   };
 }
 
-/** Returns what was posted; or the refusal of a body that can't be read, or has a key over plain HTTP. */
+/** Returns what was posted, and notes its sender; or the refusal of a body that can't be read, or has a key over plain HTTP. */
 export function postedIn(context: RequestContext, body: Body, log: Log): Result<unknown, Response> {
   if (!body.ok) {
     const { error } = body;
@@ -59,6 +68,8 @@ export function postedIn(context: RequestContext, body: Body, log: Log): Result<
       error.code === 'invalid_json' ? badRequest(undefined, PARSE_ERROR) : problemResponse(error, context.requestId),
     );
   }
+  context.meta = metaOf(body.value);
+  context.clientInfo = clientInfoOf(body.value);
   if (context.acceptsCredentials || !carriesApiKey(body.value)) return ok(body.value);
   return err(problemResponse(refuseInClear(log, context), context.requestId));
 }

@@ -14,7 +14,6 @@ import { accepts } from '../web/headers.ts';
 import { problemResponse, type SignIn } from '../web/problem-response.ts';
 import type { BodyHandler } from '../web/router.ts';
 import type { EventStream, Streams } from '../web/stream.ts';
-import { clientInfoOf } from './client.ts';
 import { type Classified, classify, type IncomingRequest, NO_CAPABILITIES, type Refused } from './era.ts';
 import {
   accepted,
@@ -26,7 +25,7 @@ import {
   sendReply,
   unauthorized,
 } from './http-replies.ts';
-import { carriesApiKey, errorText, type Message, metaOf, progressTokenOf, type RequestMessage } from './message.ts';
+import { carriesApiKey, errorText, type Message, progressTokenOf, type RequestMessage } from './message.ts';
 import { deniedText } from './results.ts';
 import type { Mcp, Peer } from './server.ts';
 
@@ -71,8 +70,6 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
     const { value } = posted;
     const sender = new Sender(context, identify, log, signIn);
     const classified = classify(value, context.headers);
-    context.clientInfo = clientInfoOf(value);
-    context.meta = metaOf(value);
     context.tool = lastCalledIn(classified)?.name;
     return chain(refusalOf(sender, value, classified), (refused) => refused ?? answer(sender, classified));
   };

@@ -145,6 +145,9 @@ test('so has the line of a notification, and of a request that is refused', asyn
     ['/messages', 202, 'host/1.2'],
     ['/messages', 202, 'host/1.2'],
   ]);
+  await using production = await createTestApp({ env: { ACCESS_LOG: '1', NODE_ENV: 'production' } });
+  await post(production, request('tools/list', { _meta: { ...ofNextVersion, api_key: 'x' } }));
+  expect((await requestsOf(production)).at(-1)).toMatchObject({ status: 403, client: 'host/1.2' });
 });
 
 test('the line of a refused key that is known has its name and owner, too; of an unknown one nothing', async () => {

@@ -13,7 +13,6 @@ import {
   CODES,
   type Id,
   type Message,
-  metaOf,
   type RequestMessage,
   type RpcError,
   readMessage,
@@ -72,7 +71,6 @@ export function sseRoutes({ mcp, calledBy, streams, identify, address: server, s
   /** Answers a message of a session that is there. */
   async function post(sessionId: string, context: RequestContext, posted: unknown): Promise<Response> {
     const message = readMessage(posted);
-    context.meta = metaOf(posted);
     if (message.kind === 'request') context.tool = calledBy(message)?.name;
     const sender = new Sender(context, identify, log, signIn);
     const visitor = await visitorOf(sender, keyIn(message));
