@@ -2,8 +2,8 @@
 
 import type { ReachedPosition } from '../ground/change-feed.ts';
 import { RETRY_UNAVAILABLE_S } from '../ground/problem.ts';
-import type { Awaitable } from '../ground/result.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
+import type { Feed } from '../keys/feed.ts';
 import { ALL_VERSIONS } from '../mcp/era.ts';
 import { json } from '../web/headers.ts';
 import type { Handler } from '../web/router.ts';
@@ -17,12 +17,7 @@ export interface HealthOptions {
     readonly writable: () => boolean;
     readonly replicaState?: ((reached: ReachedPosition) => Promise<string>) | undefined;
   };
-  readonly feed: {
-    /** Returns whether the store responds. Cached for a moment, because anybody may ask as often as they like. */
-    readonly probe: () => Awaitable<boolean>;
-    readonly lagMs: () => number | null;
-    readonly position: ReachedPosition;
-  };
+  readonly feed: Pick<Feed, 'probe' | 'lagMs' | 'position'>;
   readonly sessions: () => number;
   readonly uptimeMs: () => number;
 }
