@@ -50,15 +50,7 @@ export interface Service {
   close(): Promise<void>;
 }
 
-export interface PreparedService extends Service {
-  /**
-   * Opens and migrates the database, which the app needs. Throws an Error whose message is for the operator; the store
-   * is then closed.
-   */
-  open(): Promise<void>;
-  fetchKeys(): Promise<void>;
-  checkIssuer(): Promise<void>;
-}
+export type PreparedService = Awaited<ReturnType<typeof prepareService>>;
 
 /** Creates a service, and opens its database. Throws an Error whose message is for the operator. */
 export async function createService(config: Config, options: ServiceOptions): Promise<Service> {
@@ -71,7 +63,7 @@ export async function createService(config: Config, options: ServiceOptions): Pr
  * Creates a service without opening its database. A failed start must not have migrated it, because the operator may
  * have to return to the previous version. Throws an Error for the operator about an unusable folder, issuer or tool.
  */
-export async function prepareService(config: Config, options: ServiceOptions): Promise<PreparedService> {
+export async function prepareService(config: Config, options: ServiceOptions) {
   const metrics = await openMetrics(config, options);
   const base = await prepareBase(config, options, {
     watch: metrics?.watch,
@@ -132,7 +124,7 @@ async function registerAll(core: Core, ofDoors: readonly ToolFile[], options: Se
   }
 }
 
-async function serviceOn(core: Core, metrics: MetricsDoor | null, options: ServiceOptions): Promise<PreparedService> {
+async function serviceOn(core: Core, metrics: MetricsDoor | null, options: ServiceOptions) {
   const { address, users, database, domain } = core;
   const { runScript = 'bun run', usage: measureProcess, certificateEndsAtMs } = options;
   const { files, part } = await openForAdmins(core);
@@ -171,6 +163,10 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
     keyDomain: domain,
     fetchKeys: users.fetchKeys,
     checkIssuer: users.checkIssuer,
+    /**
+     * Opens and migrates the database, which the app needs. Throws an Error whose message is for the operator; the store
+     * is then closed.
+     */
     async open(): Promise<void> {
       await core.open();
       await warnOfRules(core);
