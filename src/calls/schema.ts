@@ -243,7 +243,8 @@ function assertParts(schemaName: string, schema: Schema): void {
   const parts = new Set<unknown>([schema]); // grows while it is walked
   for (const part of parts) {
     if (typeof part !== 'object' || part === null) continue;
-    const entries: Readonly<Record<string, unknown>> = 'kind' in part ? entriesOf(part as Schema) : {};
+    const entries: Readonly<Record<string, unknown>> =
+      'kind' in part && part.kind === 'schema' ? entriesOf(part as Schema) : {};
     for (const [name, field] of Object.entries(entries)) {
       if (isObject(field) && field.kind === 'schema') continue;
       throw new Error(`${schemaName}: ${name}: expected a schema, like v.string(), got ${typeof field}`);

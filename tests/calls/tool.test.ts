@@ -80,6 +80,14 @@ describe('time', () => {
   });
 });
 
+test('a tool may have fields that are called as what a schema has', async () => {
+  const input = v.strictObject({ kind: v.string(), entries: v.string() });
+  const log = defineTool(anyone, { ...facts('log'), ...schemas, input, run: () => ok({ said: '' }) });
+  await using app = await createTestApp({ tools: () => [log] });
+  const { body } = await post(app, request('tools/list'));
+  expect(body.result.tools).toContainEqual(expect.objectContaining({ name: 'log' }));
+});
+
 /** What the tools of this app do, when they are called. */
 let run: (input: { readonly id?: string | undefined }) => unknown = () => ok({ said: '' });
 const counted = v.looseObject({ n: v.optional(v.number()) });
