@@ -87,7 +87,8 @@ test('an edit needs no right to grant, leaves an event of the page, and is a lin
   expect((await update(app, { keyId, scopes: ['write'] }, await as(app, 'alice', { may: '' }))).status).toBe(200);
   const [newest] = (await history(app, { keyId })).body.events;
   expect(newest).toMatchObject({ kind: 'changed', how: 'page', actor: 'alice', fields: ['scopes'] });
-  expect((await app.log()).at(-1)).toMatchObject({ event: 'API key updated', keyId, userId: 'alice' });
+  const line = { event: 'API key updated', keyId, userId: 'alice' };
+  expect(await app.log()).toContainEqual(expect.objectContaining(line)); // a replica may be opened after it
 });
 
 test('edits and histories take a user token in its header, and nothing else; without the page they are not there', async () => {
