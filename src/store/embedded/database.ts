@@ -31,7 +31,7 @@ export function embeddedDatabase(path: string, { readOnly = false, check }: File
   const takeTurn = createTurns();
   const thread = createFileThread(path);
   const reader = createFileThread(path); // another, because a long read would hold up commits
-  const commits = new GroupCommit({ connection, thread, takeTurn, check: () => check?.(true) });
+  const commits = new GroupCommit(connection, thread, takeTurn, () => check?.(true));
 
   async function named<T>(run: () => Promise<T>): Promise<T> {
     try {
@@ -122,22 +122,17 @@ interface Write {
   reject(error: unknown): void;
 }
 
-interface GroupCommitOptions {
-  readonly connection: Connection;
-  readonly thread: FileThread;
-  readonly takeTurn: TakeTurn;
-  /** Throws if nothing may be written. Called before each transaction. */
-  check(): void;
-}
-
 class GroupCommit {
-  readonly #options: GroupCommitOptions;
   readonly #waiting: Write[] = [];
   #isCommitting = false;
 
-  constructor(options: GroupCommitOptions) {
-    this.#options = options;
-  }
+  /** Creates the commits of a connection. `check` throws if nothing may be written; it is called before each transaction. */
+  constructor(
+    readonly connection: Connection,
+    readonly thread: FileThread,
+    readonly takeTurn: TakeTurn,
+    readonly check: () => void,
+  ) {}
 
   /** Runs the statements in one transaction, shared unless `alone`. Rejects with the check's error, or SQLite's. */
   commit(statements: readonly Statement[], alone: boolean): Promise<readonly Written[]> {
@@ -158,7 +153,7 @@ class GroupCommit {
         await this.#commitInThread(this.#waiting[0]);
         continue;
       }
-      const busy = await this.#options.takeTurn(() => this.#commitNext());
+      const busy = await this.takeTurn(() => this.#commitNext());
       if (busy === null) continue;
       this.#rejectLate(busy.error);
       await pauseWhileLocked();
@@ -169,8 +164,8 @@ class GroupCommit {
   async #commitInThread({ statements, resolve, reject }: Write): Promise<void> {
     this.#waiting.shift();
     try {
-      this.#options.check();
-      resolve(await this.#options.thread.writeAll(statements));
+      this.check();
+      resolve(await this.thread.writeAll(statements));
     } catch (error) {
       reject(error);
     }
@@ -181,12 +176,11 @@ class GroupCommit {
    * locked. Isolates a write that fails: the group was rolled back, and each of its writes runs again alone.
    */
   #commitNext(): { readonly error: unknown } | null {
-    const { connection, check } = this.#options;
     const group = this.#nextGroup();
     try {
-      check();
+      this.check();
       const durability = group[0]?.durability ?? 'FULL';
-      const written = connection.transaction(durability, (sqlite) => runWrites(sqlite, group));
+      const written = this.connection.transaction(durability, (sqlite) => runWrites(sqlite, group));
       for (const one of written) this.#waiting.shift()?.resolve(one);
     } catch (error) {
       if (isBusy(error)) return { error };

@@ -82,22 +82,20 @@ const COMMIT: Statement = { sql: 'COMMIT' };
 export type Durability = 'FULL' | 'NORMAL';
 
 export class Connection {
-  readonly #path: string;
-  readonly #readOnly: boolean;
   #sqlite: SqliteConnection | undefined;
   /** That of the last transaction; null before the first. */
   #durability: Durability | null = null;
   #isClosed = false;
 
-  constructor(path: string, readOnly: boolean) {
-    this.#path = path;
-    this.#readOnly = readOnly;
-  }
+  constructor(
+    readonly path: string,
+    readonly readOnly: boolean,
+  ) {}
 
   /** Returns SQLite's connection, opened if need be. Throws an Error once it is closed. */
   sqlite(): SqliteConnection {
     if (this.#isClosed) throw Object.assign(new Error('the store is closed'), { code: 'SQLITE_CANTOPEN' });
-    this.#sqlite ??= opened(this.#path, this.#readOnly);
+    this.#sqlite ??= opened(this.path, this.readOnly);
     return this.#sqlite;
   }
 
