@@ -1,9 +1,11 @@
 // Shared by the tools about keys: the fields of a request, a key as lists show it, and what counts for all keys together,
-// how a new key reaches its caller, and the input of tools that end keys.
+// how a new key reaches its caller, and what makes the tools that end keys.
 
 import * as v from 'valibot';
 import type { Call } from '../calls/call.ts';
 import { count, epochMs, jsonSchemaOf, text, wholeNumber } from '../calls/schema.ts';
+import { defineTool } from '../calls/tool.ts';
+import { actorOf } from '../calls/user-jwt.ts';
 import { METADATA_NAMES_MAX, METADATA_VALUE_MAX, METADATA_WANTED, metadataFrom } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
 import {
@@ -291,12 +293,20 @@ export const keyIdInput = v.strictObject({
   ),
 });
 
-/** The output of revoking and deleting, which also succeed if there is no such key. */
-export const endOutput = v.strictObject({ success: v.literal(true), message: v.string() });
-
-export const endAnnotations = {
-  readOnlyHint: false,
-  destructiveHint: true,
-  idempotentHint: true,
-  openWorldHint: false,
-};
+/** Creates a tool that ends one of the caller's keys. It succeeds also if there is no such key. */
+export const endingTool = (
+  { userJwt }: ToolDeps['guards'],
+  end: ToolDeps['keys']['revoke'],
+  message: string,
+  facts: { readonly name: string; readonly title: string; readonly description: string },
+) =>
+  defineTool(userJwt, {
+    ...facts,
+    annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
+    input: keyIdInput,
+    output: v.strictObject({ success: v.literal(true), message: v.string() }),
+    async run({ keyId }, call) {
+      const ended = await end(actorOf(call), keyId);
+      return ended.ok ? ok({ success: true as const, message }) : ended;
+    },
+  });
