@@ -20,6 +20,8 @@ const LIST_WAIT_MS_MAX = 5000;
 const LISTS_WAITING = { total: 1000, each: LIMITS.lists.burst + (LIMITS.lists.perS * LIST_WAIT_MS_MAX) / 1000 };
 /** From this many keys on, the list yields to the event loop before it is completed. */
 const LONG_LIST_KEYS = 50;
+/** Keys that are read at once: it takes a local file's process some milliseconds, and few that don't fit are read. */
+const KEYS_AT_ONCE = 200;
 
 /** A key as its owner sees it. */
 export type OwnKey = Awaited<ReturnType<typeof ownKeys<ListedKey>>>[number];
@@ -28,21 +30,6 @@ export type PlacedOwnKey = OwnKey & ListPlace;
 
 /** Begins a page. Resolves with a function that returns whether the next key fits on the page, too. */
 export type BeginPage = () => Promise<(key: PlacedOwnKey) => boolean>;
-
-/** The least bytes of a listed key as JSON, without its text. */
-const KEY_BYTES_MIN = 136;
-
-const utf8 = new TextEncoder();
-
-/** Begins a page of the keys that begin within its size, if each takes the least that it can. */
-const beginPage: BeginPage = async () => {
-  let bytes = 0;
-  return ({ name, scopes, resource }) => {
-    const fits = bytes < LIST_BYTES_MAX;
-    bytes += KEY_BYTES_MIN + utf8.encode(`${name}${JSON.stringify(scopes)}${resource ?? ''}`).length;
-    return fits;
-  };
-};
 
 /** What lists need beside the records. */
 export interface ShownWith {
@@ -101,24 +88,40 @@ export function createLists(options: ListOwnOptions) {
     }
   }
 
+  /** Yields the keys after a position until they surely fill a page. Returns whether there are more. */
+  async function* slicesAfter(
+    userId: string,
+    after: ListPlace | null,
+  ): AsyncGenerator<readonly PlacedOwnKey[], boolean> {
+    let place = after;
+    for (let bytesMax = LIST_BYTES_MAX; ; ) {
+      const { keys, bytes, hasMore } = await store.listByUser(userId, place, { bytesMax, keysMax: KEYS_AT_ONCE });
+      if (keys.length >= LONG_LIST_KEYS) await nextTurn();
+      yield await ownKeys(keys, options, clock.nowMs());
+      bytesMax -= bytes;
+      place = keys.at(-1) ?? place;
+      if (!hasMore || bytesMax <= 0) return hasMore;
+    }
+  }
+
   return {
-    /** Lists the actor's keys after a position (null: from the newest), as many as fit on the page that `begin` begins meanwhile. */
-    list: (actor: Actor, after: ListPlace | null, begin = beginPage) =>
+    /**
+     * Lists the actor's keys after a position (null: from the newest), as many as fit on the page that `begin` begins
+     * meanwhile: by default, all that were read.
+     */
+    list: (actor: Actor, after: ListPlace | null, begin: BeginPage = async () => () => true) =>
       inTurn(actor, async () => {
+        const slices = slicesAfter(actor.userId, after);
+        const [first, fits] = await Promise.all([slices.next(), begin()]);
         const keys: PlacedOwnKey[] = [];
-        async function readOn() {
-          const slice = await store.listByUser(actor.userId, keys.at(-1) ?? after);
-          if (slice.keys.length >= LONG_LIST_KEYS) await nextTurn();
-          return { hasMore: slice.hasMore, next: await ownKeys(slice.keys, options, clock.nowMs()) };
-        }
-        const [first, fits] = await Promise.all([readOn(), begin()]);
-        for (let slice = first; ; slice = await readOn()) {
-          for (const key of slice.next) {
+        let slice = first;
+        for (; !slice.done; slice = await slices.next()) {
+          for (const key of slice.value) {
             if (!fits(key)) return { keys, hasMore: true };
             keys.push(key);
           }
-          if (!slice.hasMore) return { keys, hasMore: false };
         }
+        return { keys, hasMore: slice.value };
       }),
     /** Lists the living children of the actor's key after a position; none if the key is another owner's. */
     listChildren: (

@@ -47,17 +47,23 @@ export interface Changed {
  */
 export interface KeyStore extends KeyReads, KeyChanges, UsesStore {}
 
-/** Keys that are read at once: it takes a local file's process some milliseconds, and few that don't fit are read. */
-export const KEYS_AT_ONCE = 200;
+/** Bounds what one statement lists. */
+export interface ListedMost {
+  /** The bytes of JSON. */
+  readonly bytesMax: number;
+  readonly keysMax: number;
+}
 
 export interface ListedPage {
   readonly keys: readonly (ListedKey & ListPlace)[];
+  /** The least bytes that the keys take as JSON. */
+  readonly bytes: number;
   readonly hasMore: boolean;
 }
 
 export interface KeyReads {
-  /** Returns keys after a position (null: from the first), KEYS_AT_ONCE at most. */
-  listByUser(userId: string, after: ListPlace | null): Promise<ListedPage>;
+  /** Returns keys after a position (null: from the first), as many as may begin within the bytes. */
+  listByUser(userId: string, after: ListPlace | null, most: ListedMost): Promise<ListedPage>;
   /** Returns the owner's key, from the primary; null: no such key. */
   findOwn(userId: string, keyId: string): Promise<ListedKey | null>;
   /** Finds records by the hashes of their secrets, with one statement. */

@@ -1,14 +1,23 @@
 // Implements the reads of the key store: of records possibly from a replica, of everything else from the primary.
 
 import { type ChangeMark, FEED_PAGE_MAX, type FeedPage, type FeedPosition, hasReached } from '../ground/change-feed.ts';
-import type { PresentedKey } from '../keys/record.ts';
-import { type Found, KEYS_AT_ONCE, type KeyReads, type ListPlace } from '../keys/store.ts';
+import type { ListedKey, PresentedKey } from '../keys/record.ts';
+import type { Found, KeyReads, ListPlace } from '../keys/store.ts';
 import type { CountsAsOf, KeyCounts } from '../uses/store.ts';
 import { COUNTS, countArgs, countsOf, OWNER_COUNTS } from './counts.ts';
 import { type Database, firstOf, type Row, type Statement, textIn, type Value, wholeIn } from './database.ts';
 import { OWNER_SETTINGS } from './owner-settings.ts';
 import type { Replica } from './remote/open.ts';
-import { IS_BLOCKED, KEY_COLUMNS, LISTED_COLUMNS, listedOf, positionOf, presentedOf, rowBy } from './rows.ts';
+import {
+  IS_BLOCKED,
+  KEY_COLUMNS,
+  LISTED_COLUMNS,
+  listedOf,
+  positionOf,
+  presentedOf,
+  rowBy,
+  TEXT_BYTES,
+} from './rows.ts';
 
 /** The number of the newest change; needs `feed f`. */
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
@@ -41,10 +50,21 @@ ${joins.join(' ')} LEFT JOIN api_keys k ON k.row = ${rowBy(secret)} LEFT JOIN ow
 
 const FIND_OWN = `SELECT ${LISTED_COLUMNS} FROM api_keys k WHERE id = ?1 AND user_id = ?2`;
 
+/** The least bytes of a listed key as JSON, without its text. */
+const LISTED_KEY_BYTES_MIN = 136;
+
 const AFTER = 'k.user_id = ?1 AND (k.created_at_ms, k.row) < (?2, ?3)';
 const NEWEST_FIRST = 'ORDER BY k.created_at_ms DESC, k.row DESC';
 
-const LIST = `SELECT ${LISTED_COLUMNS} FROM api_keys k WHERE ${AFTER} ${NEWEST_FIRST} LIMIT ${KEYS_AT_ONCE + 1}`;
+const LISTED_BYTES = `${TEXT_BYTES} + ${LISTED_KEY_BYTES_MIN} AS bytes`;
+
+// As many keys as begin within the bytes, by a running sum over no more than would fit without text; and one more, if there
+// is one.
+const LIST = `SELECT ${LISTED_COLUMNS}, ${LISTED_BYTES}
+FROM api_keys k WHERE ${AFTER} ${NEWEST_FIRST} LIMIT (SELECT count(*) + 1 FROM (
+SELECT sum(bytes) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (
+SELECT ${LISTED_BYTES} FROM api_keys k
+WHERE ${AFTER} ${NEWEST_FIRST} LIMIT min(?5, CAST(?4 / ${LISTED_KEY_BYTES_MIN} AS INTEGER) + 1))) WHERE before IS NULL OR before < ?4)`;
 
 /** The position before the first row of a list: greater than any integer of a row, even beyond 2^53. */
 export const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_VALUE, row: Number.MAX_VALUE };
@@ -102,12 +122,18 @@ function createFind(
 const isWhole = (found: Found | undefined): found is Found => found !== undefined && found.record?.parent?.key !== null;
 
 export const keyReads = (primary: Database, replica: Replica | null, lookups: readonly KeyLookup[]): KeyReads => ({
-  async listByUser(userId, after) {
+  async listByUser(userId, after, { bytesMax, keysMax }) {
     const { createdAtMs, row } = after ?? BEFORE_ALL;
-    const args = [userId, createdAtMs, row];
+    const args = [userId, createdAtMs, row, bytesMax, keysMax];
     const rows = await primary.read({ sql: LIST, args, fairnessKey: userId });
-    const keys = rows.slice(0, KEYS_AT_ONCE).map((listed) => ({ ...listedOf(listed), row: Number(listed.row) }));
-    return { keys, hasMore: rows.length > KEYS_AT_ONCE };
+    const keys: (ListedKey & ListPlace)[] = [];
+    let bytes = 0;
+    for (const listed of rows) {
+      if (bytes >= bytesMax || keys.length === keysMax) break;
+      keys.push({ ...listedOf(listed), row: Number(listed.row) });
+      bytes += Number(listed.bytes);
+    }
+    return { keys, bytes, hasMore: keys.length < rows.length };
   },
 
   async findOwn(userId, keyId) {

@@ -11,27 +11,32 @@ import { COUNTED_USE } from './counts.ts';
 import { listIn, type Row, textIn, type Value, wholeIn } from './database.ts';
 import { ownerSettingsOf } from './owner-settings.ts';
 
-/** The tables in db/ are STRICT and have CHECKs, so column types are known, and JavaScript represents all numbers exactly. */
+/**
+ * `free`: text of any length, which counts in the bytes of a list. The tables in db/ are STRICT and have CHECKs, so column
+ * types are known, and JavaScript represents all numbers exactly.
+ */
+type Kind = 'plain' | 'free';
+
 interface Field<T> {
-  readonly columns: readonly string[];
+  readonly columns: Readonly<Record<string, Kind>>;
   read(row: Row): T;
   write(value: T): readonly Value[];
 }
 
-const text = (column: string): Field<string> => ({
-  columns: [column],
+const text = (column: string, kind: Kind = 'plain'): Field<string> => ({
+  columns: { [column]: kind },
   read: (row) => textIn(row, column),
   write: (value) => [value],
 });
 
-const textOrNull = (column: string): Field<string | null> => ({
-  columns: [column],
+const textOrNull = (column: string, kind: Kind = 'plain'): Field<string | null> => ({
+  columns: { [column]: kind },
   read: (row) => row[column] as string | null,
   write: (value) => [value],
 });
 
 const whole = (column: string): Field<number> => ({
-  columns: [column],
+  columns: { [column]: 'plain' },
   read: (row) => wholeIn(row, column),
   write: (value) => [value],
 });
@@ -54,26 +59,26 @@ const metadataFrom = memoize((json: string): Metadata => Object.freeze(JSON.pars
 const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
   id: text('id'),
   userId: text('user_id'),
-  name: text('name'),
+  name: text('name', 'free'),
   keyHash: text('key_hash'),
   scopes: {
-    columns: ['scopes'],
+    columns: { scopes: 'free' },
     read: (row) => scopesFrom(String(row.scopes)),
     write: (scopes) => [scopesJson(scopes)],
   },
   active: {
-    columns: ['active'],
+    columns: { active: 'plain' },
     read: (row) => wholeIn(row, 'active') === 1,
     write: (active) => [Number(active)],
   },
   createdAtMs: whole('created_at_ms'),
   expiresAtMs: {
-    columns: ['expires_at_ms'],
+    columns: { expires_at_ms: 'plain' },
     read: (row) => (row.expires_at_ms === null ? null : wholeIn(row, 'expires_at_ms')),
     write: (expiresAtMs) => [expiresAtMs],
   },
   second: {
-    columns: ['second_hash', 'second_is', 'second_ends_at_ms'],
+    columns: { second_hash: 'plain', second_is: 'plain', second_ends_at_ms: 'plain' },
     read({ second_hash: hash, second_is: is, second_ends_at_ms: endsAtMs }) {
       if (hash === null) return null;
       if (is === 'next') return { hash: String(hash), is: 'next', endsAtMs: null };
@@ -83,32 +88,38 @@ const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
   },
   rotations: whole('rotations'),
   rateLimit: {
-    columns: ['limit_requests', 'limit_window_s'],
+    columns: { limit_requests: 'plain', limit_window_s: 'plain' },
     read: ({ limit_requests: requests, limit_window_s: windowS }) =>
       requests === null ? null : limitOf(Number(requests), Number(windowS)),
     write: (limit) => [limit?.requests ?? null, limit?.windowS ?? null],
   },
   quota: {
-    columns: ['quota_requests', 'quota_period'],
+    columns: { quota_requests: 'plain', quota_period: 'plain' },
     read: ({ quota_requests: requests, quota_period: period }) =>
       requests === null ? null : { requests: Number(requests), period: period as Quota['period'] },
     write: (quota) => [quota?.requests ?? null, quota?.period ?? null],
   },
   metadata: {
-    columns: ['metadata'],
+    columns: { metadata: 'plain' },
     read: ({ metadata }) => (metadata === null ? null : metadataFrom(String(metadata))),
     write: (metadata) => [metadata && JSON.stringify(metadata)],
   },
   foreignHash: textOrNull('foreign_hash'),
-  resource: textOrNull('resource'),
+  resource: textOrNull('resource', 'free'),
 };
 
 const ENTRIES = Object.entries(FIELDS) as [keyof ApiKeyRecord, Field<unknown>][];
+const KINDS = ENTRIES.flatMap(([, { columns }]) => Object.entries(columns));
 
-export const COLUMNS: readonly string[] = ENTRIES.flatMap(([, { columns }]) => columns);
+export const COLUMNS: readonly string[] = KINDS.map(([name]) => name);
 
 /** The columns of key `k`. To sort by one, qualify it: `ORDER BY k.created_at_ms` uses an index. */
 export const KEY_COLUMNS = ['row', ...COLUMNS].map((name) => `k.${name}`).join(', ');
+
+/** The expression for the bytes that the text of key `k` takes in a list. */
+export const TEXT_BYTES = KINDS.filter(([, kind]) => kind === 'free')
+  .map(([name]) => `coalesce(octet_length(k.${name}), 0)`)
+  .join(' + ');
 
 /** Returns a row's record. Written out, because one built field by field takes 64 bytes more per cached key. */
 const recordOf = (row: Row): ApiKeyRecord => ({
@@ -133,7 +144,7 @@ const recordOf = (row: Row): ApiKeyRecord => ({
 export function columnsOf(fields: { readonly [F in keyof ApiKeyRecord]?: ApiKeyRecord[F] | undefined }) {
   const given = ENTRIES.filter(([name]) => fields[name] !== undefined);
   return {
-    names: given.flatMap(([, { columns }]) => columns),
+    names: given.flatMap(([, { columns }]) => Object.keys(columns)),
     values: given.flatMap(([name, { write }]) => write(fields[name])),
   };
 }

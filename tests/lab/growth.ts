@@ -45,7 +45,9 @@ async function measure(keys: number, hasUses: boolean): Promise<Record<string, n
   const asked = { atLeast: null, withinMs: 5000, asOf: AS_OF };
   const unseen = await medianUs(SAMPLES, (nth) => store.findByHashes([String(at(nth).key_hash)], asked));
   const wrong = await medianUs(SAMPLES, () => store.findByHashes([randomBytes(32).toString('hex')], asked));
-  const list = await medianUs(200, (nth) => store.listByUser(String(at(nth).user_id), null));
+  const list = await medianUs(200, (nth) =>
+    store.listByUser(String(at(nth).user_id), null, { bytesMax: 100_000, keysMax: 200 }),
+  );
   const poll = await medianUs(200, () => store.changesAfter({ databaseId: '', seq: 0, mark: null }, 5000));
   await close();
   const backupMs = await msOf(() =>
