@@ -165,17 +165,17 @@ export function challengeFor(problem: Problem, signIn: SignIn | null, publicUrl 
     case 'missing_token':
     case 'missing_api_key':
       // RFC 6750 §3.1: no error code when no credential was sent.
-      return parameters({ realm: SERVER_NAME, ...where });
+      return bearerChallenge({ realm: SERVER_NAME, ...where });
     case 'invalid_token':
     case 'invalid_api_key':
-      return parameters({
+      return bearerChallenge({
         error: 'invalid_token',
         // The same for keys and user tokens.
         error_description: problemText(code).detail,
         ...where,
       });
     case 'insufficient_scope':
-      return parameters({
+      return bearerChallenge({
         error: code,
         error_description: problemText(code).detail,
         // The grammar requires at least one scope (RFC 6749 §3.3).
@@ -186,7 +186,8 @@ export function challengeFor(problem: Problem, signIn: SignIn | null, publicUrl 
   }
 }
 
-const parameters = (named: Readonly<Record<string, string | null>>) =>
+/** Returns a challenge with the parameters that are given (RFC 6750 §3). */
+export const bearerChallenge = (named: Readonly<Record<string, string | null>>): string =>
   `Bearer ${Object.entries(named)
     .filter(([, value]) => value !== null)
     .map(([name, value]) => `${name}="${value}"`)

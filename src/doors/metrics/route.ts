@@ -4,7 +4,7 @@
 import type { Sha256 } from '../../ground/runtime.ts';
 import { SERVER_NAME } from '../../ground/server-info.ts';
 import { SECURITY_HEADERS } from '../../web/headers.ts';
-import { problemResponse } from '../../web/problem-response.ts';
+import { bearerChallenge, problemResponse } from '../../web/problem-response.ts';
 import type { Handler } from '../../web/router.ts';
 
 const WANTED = 'This path needs METRICS_TOKEN as the bearer token';
@@ -18,8 +18,8 @@ export function metricsRoute(token: string, sha256: Sha256, text: () => Promise<
     if (bearer === null || sha256(bearer, 'hex') !== tokenHash) {
       const ownCode = bearer === null ? 'missing_token' : 'invalid_token';
       const problem = { code: 'tool_failure', status: 401, ownCode, detail: WANTED } as const;
-      const refused = `error="invalid_token", error_description="${WANTED}"`;
-      return problemResponse(problem, requestId, `Bearer ${bearer === null ? `realm="${SERVER_NAME}"` : refused}`);
+      const refused = { error: 'invalid_token', error_description: WANTED };
+      return problemResponse(problem, requestId, bearerChallenge(bearer === null ? { realm: SERVER_NAME } : refused));
     }
     const headers = {
       ...SECURITY_HEADERS,
