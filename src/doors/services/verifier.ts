@@ -82,6 +82,7 @@ export interface Verifier {
 }
 
 const KEYS_MAX = 100_000;
+const HOLDERS_MIN = 1000;
 /** Longer texts are neither keys nor tokens that a server takes. */
 const KEY_CHARS_MAX = 16 * 1024;
 const TOLD_AT_ONCE_MAX = 1000;
@@ -145,12 +146,8 @@ class Holder {
   askedMs = Number.NEGATIVE_INFINITY;
   /** Units admitted, and not known to be reported. */
   unreported = 0;
-  /** How many cached answers refer to it. */
-  answers = 0;
   /** Units that were reported, when their request was over, and the request. */
   #settled: { readonly atMs: number; readonly units: number; readonly by: readonly Report[] }[] = [];
-
-  constructor(readonly id: string) {}
 
   /** Notes that a request has reported units, or has lost them. */
   settle(units: number, by: readonly Report[]): void {
@@ -158,6 +155,12 @@ class Holder {
     this.unreported -= units;
     this.#settled = this.#settled.filter((one) => atMs - one.atMs < SETTLED_KEPT_MS);
     this.#settled.push({ atMs, units, by });
+  }
+
+  /** Returns whether it can be forgotten, with what it was lent: all of that is settled, and no question may lend more. */
+  isOver(): boolean {
+    const lastMs = this.#settled.at(-1)?.atMs ?? Number.NEGATIVE_INFINITY;
+    return this.unreported <= 0 && performance.now() - Math.max(lastMs, this.askedMs) >= SETTLED_KEPT_MS;
   }
 
   /** Takes over the units lent by an answer, less those admitted that its question did not report. */
@@ -220,6 +223,8 @@ class KeyVerifier implements Verifier {
   readonly #cached = new Map<string, CachedAnswer>();
   readonly #byMark = new Map<string, Set<string>>();
   readonly #holders = new Map<string, Holder>();
+  /** At so many, those that nothing refers to are dropped. */
+  #holdersMax = HOLDERS_MIN;
   readonly #limited = new Map<string, Limited>();
   readonly #questions = new Map<string, Promise<Answer>>();
   readonly #turns = new Turns();
@@ -331,7 +336,7 @@ class KeyVerifier implements Verifier {
 
   #admit({ tell, holders }: CachedAnswer, units: number): void {
     this.#spend(holders, units);
-    this.#reportLater({ tell, units, holders });
+    this.#reportLater([{ tell, units, holders }]);
   }
 
   #spend(holders: readonly Holder[], units: number): void {
@@ -342,10 +347,12 @@ class KeyVerifier implements Verifier {
   }
 
   /** Queues units for a later report, added to those of the same key. */
-  #reportLater({ tell, units, holders }: Report): void {
-    const report = this.#unreported.get(tell);
-    if (report === undefined) this.#unreported.set(tell, { tell, units, holders });
-    else report.units += units;
+  #reportLater(reports: readonly Report[]): void {
+    for (const one of reports) {
+      const queued = this.#unreported.get(one.tell);
+      if (queued === undefined) this.#unreported.set(one.tell, { ...one });
+      else queued.units += one.units;
+    }
   }
 
   /** Asks the server, or waits for another check's question about the same key and decides by its cached answer. */
@@ -380,7 +387,7 @@ class KeyVerifier implements Verifier {
     const began = now();
     const isKnown = this.#cached.has(hash) && !this.#questions.has(hash);
     if (this.#isAway || !(await this.#turns.take(isKnown))) {
-      for (const one of ahead) this.#reportLater(one);
+      this.#reportLater(ahead);
       if (this.#turns.isFull) this.#server.warn(`more than ${QUESTIONS_MAX + WAITING_MAX} questions at once`);
       return UNAVAILABLE;
     }
@@ -396,7 +403,7 @@ class KeyVerifier implements Verifier {
   /** Asks once. Returns undefined if the response came too late. */
   async #question({ key, hash, cost, began }: Question, ahead: readonly Report[]): Promise<Answer | undefined> {
     if (this.#closing.signal.aborted || this.#isAway) {
-      for (const one of ahead) this.#reportLater(one);
+      this.#reportLater(ahead);
       return UNAVAILABLE;
     }
     const asked = now();
@@ -412,8 +419,8 @@ class KeyVerifier implements Verifier {
     this.#reporting.delete(response);
     if (status === 200)
       return this.#answered({ hash, body, asked, cursor, reports: this.#settle([...reports, ...ahead]) });
-    for (const one of ahead) this.#reportLater(one);
-    if (isRefused(status) && status !== 429) for (const one of reports) this.#reportLater(one);
+    this.#reportLater(ahead);
+    if (isRefused(status) && status !== 429) this.#reportLater(reports);
     else this.#settle(reports);
     if (status !== 429 || (body.error !== 'rate_limited' && body.error !== 'quota_exceeded')) return UNAVAILABLE;
     this.#forget(hash);
@@ -434,40 +441,30 @@ class KeyVerifier implements Verifier {
   }
 
   #answered({ hash, body, asked, cursor, reports }: Answered): Answer | undefined {
-    const old = this.#cached.get(hash); // its holders stay, also if the new answer has the same
-    try {
-      if (body.active !== true) return { is: 'refused', refused: refusal('invalid_api_key') };
-      if (typeof body.fresh_ms !== 'number' || typeof body.bound_ms !== 'number') return UNAVAILABLE;
-      if (sinceMs(asked) > body.fresh_ms + body.bound_ms) return this.#server.warn(LATE);
-      const identity = identityOf(body);
-      if (!isLease(body) || cursor !== this.#cursor || cursor === '') return { is: 'once', identity };
-      const question = { askedMs: asked.awakeMs, reports };
-      const holders = body.lease_uses.map((leased) => this.#addLease(leased, question));
-      const marks = body.marks.map(String);
-      this.#cache({ hash, identity, marks, holders, tell: body.tell, end: later(asked, body.lease_ms) });
-      return { is: 'remembered', identity };
-    } finally {
-      if (this.#cached.get(hash) === old) this.#forget(hash);
-    }
+    this.#forget(hash);
+    if (body.active !== true) return { is: 'refused', refused: refusal('invalid_api_key') };
+    if (typeof body.fresh_ms !== 'number' || typeof body.bound_ms !== 'number') return UNAVAILABLE;
+    if (sinceMs(asked) > body.fresh_ms + body.bound_ms) return this.#server.warn(LATE);
+    const identity = identityOf(body);
+    if (!isLease(body) || cursor !== this.#cursor || cursor === '') return { is: 'once', identity };
+    const question = { askedMs: asked.awakeMs, reports };
+    const holders = body.lease_uses.map((leased) => this.#addLease(leased, question));
+    const marks = body.marks.map(String);
+    this.#cache({ hash, identity, marks, holders, tell: body.tell, end: later(asked, body.lease_ms) });
+    return { is: 'remembered', identity };
   }
 
   /** Takes over the units lent for a holder. */
   #addLease(leased: unknown, question: Parameters<Holder['addLease']>[1]): Holder {
     const { holder: id, units } = leased as { readonly holder: string; readonly units: number };
-    const holder = this.#holders.get(id) ?? new Holder(id);
+    const holder = this.#holders.get(id) ?? new Holder();
     this.#holders.set(id, holder);
     holder.addLease(units, question);
     return holder;
   }
 
   #cache(answer: CachedAnswer): void {
-    for (const holder of answer.holders) holder.answers += 1; // first: none is dropped with another answer of it
-    this.#forgetEnded();
-    if (this.#cached.size >= KEYS_MAX) {
-      const [oldest] = this.#cached.keys();
-      if (oldest !== undefined) this.#forget(oldest);
-    }
-    this.#forget(answer.hash);
+    this.#makeRoom();
     this.#cached.set(answer.hash, answer);
     for (const mark of answer.marks) {
       const hashes = this.#byMark.get(mark);
@@ -480,10 +477,6 @@ class KeyVerifier implements Verifier {
     const found = this.#cached.get(hash);
     if (found === undefined) return;
     this.#cached.delete(hash);
-    for (const holder of found.holders) {
-      holder.answers -= 1;
-      this.#release(holder);
-    }
     for (const mark of found.marks) {
       const hashes = this.#byMark.get(mark);
       hashes?.delete(hash);
@@ -491,28 +484,21 @@ class KeyVerifier implements Verifier {
     }
   }
 
-  /**
-   * Drops the oldest answers as far as they have ended: a workload's token that has run out never comes again. Not the last
-   * of a holder with units to report, nor one that is asked for anew: the holder knows what was told meanwhile.
-   */
-  #forgetEnded(): void {
+  /** Drops the oldest answers, if they have ended (a workload's token that has run out never comes again) or are too many. */
+  #makeRoom(): void {
     const at = now();
-    for (const [hash, { end, holders }] of this.#cached) {
-      const isNeeded = holders.some(({ answers, unreported }) => answers === 1 && unreported > 0);
-      if (sinceMs(end, at) < 0 || isNeeded || this.#questions.has(hash)) return;
+    for (const [hash, { end }] of this.#cached) {
+      if (sinceMs(end, at) < 0 && this.#cached.size < KEYS_MAX) break;
       this.#forget(hash);
     }
+    if (this.#holders.size < this.#holdersMax) return;
+    const needed = new Set([...this.#cached.values()].flatMap(({ holders }) => holders));
+    for (const [id, holder] of this.#holders) if (!needed.has(holder) && holder.isOver()) this.#holders.delete(id);
+    this.#holdersMax = Math.max(HOLDERS_MIN, 2 * this.#holders.size);
   }
 
   #forgetAll(): void {
     for (const hash of [...this.#cached.keys()]) this.#forget(hash);
-  }
-
-  /** Drops a holder without cached answers or unreported units. */
-  #release(holder: Holder): void {
-    if (holder.answers <= 0 && holder.unreported <= 0 && this.#holders.get(holder.id) === holder) {
-      this.#holders.delete(holder.id);
-    }
   }
 
   /** Takes what one request may report: of some, or of all. */
@@ -532,10 +518,7 @@ class KeyVerifier implements Verifier {
   /** Drops reported units: they were counted, or are lost. */
   #settle(reports: readonly Report[]): readonly Report[] {
     for (const { holders, units } of reports) {
-      for (const holder of holders) {
-        holder.settle(units, reports);
-        this.#release(holder);
-      }
+      for (const holder of holders) holder.settle(units, reports);
     }
     return reports;
   }
@@ -567,7 +550,7 @@ class KeyVerifier implements Verifier {
     try {
       const fields = { cursor: this.#cursor, used: textOf(reports) };
       const { status, retryAfterS, body } = await this.#server.post('/changes', fields, withinMs);
-      if (isRefused(status)) for (const one of reports) this.#reportLater(one);
+      if (isRefused(status)) this.#reportLater(reports);
       else this.#settle(reports);
       if (status !== 200) return { is: 'failed', retryAfterMs: (retryAfterS ?? Number.POSITIVE_INFINITY) * 1000 };
       this.#applyChanges(body, asked);
