@@ -1,11 +1,18 @@
-// Sends forms to a server that somebody named, and that may respond with anything: responses are bounded, and only those
-// of the device grant (RFC 8628) and the token endpoint are accepted.
+// Asks a server that somebody named for a key, like a program without a browser (RFC 8628). A person decides on that server's
+// page. It may respond with anything: responses are bounded, and only those of the device grant and of /token are accepted.
 
 import * as v from 'valibot';
 import { bodyOf, fetchEncoded } from '../../ground/fetching.ts';
-import { isObject, type JsonObject } from '../../ground/text.ts';
+import { isObject, type JsonObject, reasonOf, withoutControls } from '../../ground/text.ts';
+import { publicUrl, trustedUrl } from '../../ground/urls.ts';
 import { isIdShaped, isKeyShaped } from '../../keys/record.ts';
-import { CommandError } from '../io.ts';
+import { CommandError, type Io } from '../io.ts';
+import { kind } from '../options.ts';
+
+/** https, or http on this machine, because a key comes from there. `/mcp` or `/sse` at the end is dropped. */
+export const SERVER = kind('URL', 'the https URL of a server', (given) =>
+  trustedUrl(given) === null ? null : (publicUrl(given)?.replace(/\/(?:mcp|sse)$/, '') ?? null),
+);
 
 /** Far more than any valid response. */
 const RESPONSE_BYTES_MAX = 64 * 1024;
@@ -23,8 +30,6 @@ const begun = v.object({
   interval: v.optional(seconds, 5),
 });
 
-export type Begun = v.InferOutput<typeof begun>;
-
 /** The response with a key (RFC 6749 §5.1). */
 const given = v.object({
   access_token: v.string(),
@@ -32,27 +37,72 @@ const given = v.object({
   expires_in: v.optional(v.pipe(v.number(), v.safeInteger(), v.minValue(0))),
 });
 
-export interface Answer {
+interface Answer {
   readonly status: number;
   /** Empty if the body isn't a JSON object, or is too large. */
   readonly body: JsonObject;
+  /** Why there is no response. */
+  readonly fault?: string;
 }
 
-/** Sends a form. Throws what `fetch` throws. */
-export async function postForm(url: string, fields: Record<string, string>, signal: AbortSignal): Promise<Answer> {
-  const response = await fetchEncoded(url, {
-    method: 'POST',
-    body: new URLSearchParams(fields),
-    redirect: 'error',
-    signal,
-  });
-  return { status: response.status, body: await objectIn(response) };
+/** Sends a form. */
+export async function postForm(
+  url: string,
+  fields: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<Answer> {
+  try {
+    const body = new URLSearchParams(fields);
+    const response = await fetchEncoded(url, { method: 'POST', body, redirect: 'error', signal });
+    return { status: response.status, body: await objectIn(response) };
+  } catch (error) {
+    return { status: 0, body: {}, fault: reasonOf(error) };
+  }
 }
 
-/** Returns the request that has begun; null: the response has none. */
-export function begunIn({ body }: Answer): Begun | null {
-  const parsed = v.safeParse(begun, body);
-  return parsed.success ? parsed.output : null;
+/** Says in words what came instead of what was asked for. */
+export const saidBy = ({ status, body: { error }, fault = `it responded ${status}` }: Answer): string =>
+  typeof error === 'string' ? withoutControls(error).slice(0, 100) : fault;
+
+export interface Wish {
+  readonly name: string | undefined;
+  readonly scopes: readonly string[];
+}
+
+/** Requests a key. Throws a CommandError if the server takes no requests. */
+export async function requestKey(server: string, { name, scopes }: Wish, signal: AbortSignal) {
+  const fields = {
+    ...(name !== undefined && { client_name: name }),
+    ...(scopes.length > 0 && { scope: scopes.join(' ') }),
+  };
+  const answer = await postForm(`${server}/device_authorization`, fields, signal);
+  const { success, output } = v.safeParse(begun, answer.body);
+  if (success) return output;
+  const hint = answer.status === 404 ? ', as without OAUTH_DEVICE=1' : '';
+  throw new CommandError(`${server} takes no requests for keys: ${saidBy(answer)}${hint}`);
+}
+
+/** Tells the person where to decide. */
+export function sayWhere({ say }: Io, uri: string, userCode: string): void {
+  say(`Open ${withoutControls(uri)}`);
+  say(`and check that it asks for ${withoutControls(userCode)}`);
+}
+
+export const NOBODY_DECIDED = 'nobody has decided in time';
+
+const ENDED = new Map([
+  ['access_denied', 'the person has refused'],
+  ['expired_token', NOBODY_DECIDED],
+  ['invalid_grant', 'the key can’t be made any more, or somebody has had it (look into the list of keys)'],
+]);
+
+/** Asks what has become of a request: `made` is the key, or null; `ended` says why there will be none. */
+export async function poll(server: string, deviceCode: string, signal: AbortSignal) {
+  const fields = { grant_type: 'urn:ietf:params:oauth:grant-type:device_code', device_code: deviceCode };
+  const answer = await postForm(`${server}/token`, fields, signal);
+  const verdict = verdictIn(answer);
+  const isPending = verdict === 'authorization_pending';
+  return { made: keyIn(answer, server), ended: ENDED.get(verdict ?? ''), isPending, fault: answer.fault };
 }
 
 /** Returns the key in a response of `server`; null: it has none. Throws a CommandError if it isn't valid. */

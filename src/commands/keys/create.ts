@@ -6,17 +6,18 @@ import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
 import { publicPart } from '../../ground/problem.ts';
 import { NO_CEILINGS } from '../../ground/rate-limit.ts';
-import { systemClock, systemRandom } from '../../ground/runtime.ts';
+import { sleep, systemClock, systemRandom } from '../../ground/runtime.ts';
 import { createServerAddress } from '../../ground/server-address.ts';
+import { withoutControls } from '../../ground/text.ts';
 import { createAudience } from '../../keys/audience.ts';
 import { OPERATORS_SCOPES } from '../../keys/grants.ts';
 import { createKeyDomain } from '../../keys/index.ts';
 import { keyRequestFields } from '../../tools/key-fields.ts';
 import { command } from '../command.ts';
-import { CommandError, type IoStreams, UsageError } from '../io.ts';
+import { CommandError, type Io, type IoStreams, UsageError } from '../io.ts';
 import { META, metadataOf } from '../meta-option.ts';
 import { flag, LIMIT, many, NAME, NUMBER, OWNER, optional, QUOTA, SCOPE } from '../options.ts';
-import { askForKey, SERVER } from './ask.ts';
+import { NOBODY_DECIDED, poll, requestKey, SERVER, sayWhere, type Wish } from './asked-server.ts';
 import { byCommand, sha256, stderrLog, usageErrorOf, withStore } from './database.ts';
 
 const WAIT_MS_MAX = 5000;
@@ -89,3 +90,27 @@ export const verb = command({
 /** Returns whether output would be lost. For a descriptor closed at the start, the runtime opens the null device. */
 const isLost = ({ stdout: { fd } }: IoStreams) =>
   fd !== undefined && fstatSync(fd).rdev === statSync(devNull, { throwIfNoEntry: false })?.rdev;
+
+const REQUEST_MS_MAX = 10_000;
+/** Added to the pause after `slow_down` (RFC 8628 §3.5), or without a response. */
+const SLOWER_S = 5;
+
+/** Requests a key from another server, and polls until a person has decided, or the request expires. */
+async function askForKey(server: string, wish: Wish, io: Io): Promise<void> {
+  const request = await requestKey(server, wish, AbortSignal.timeout(REQUEST_MS_MAX));
+  sayWhere(io, request.verification_uri_complete, request.user_code);
+  const untilMs = performance.now() + request.expires_in * 1000;
+  for (let pauseS = request.interval; performance.now() < untilMs; ) {
+    await sleep(Math.min(pauseS * 1000, untilMs - performance.now()));
+    const { made, ended, isPending } = await poll(server, request.device_code, AbortSignal.timeout(REQUEST_MS_MAX));
+    if (made !== null) {
+      io.say(`created ${withoutControls(made.id)}`);
+      return io.write(`${made.key}\n`).catch(() => {
+        throw new CommandError('the key could not be printed, and is lost: end it in the list of keys');
+      });
+    }
+    if (ended !== undefined) throw new CommandError(`${ended}: ask again`);
+    if (!isPending) pauseS += SLOWER_S;
+  }
+  throw new CommandError(`${NOBODY_DECIDED}: ask again`);
+}

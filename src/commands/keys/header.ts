@@ -3,12 +3,21 @@
 // sent only to that server: a repository may name any URL.
 
 import { fetchEncoded } from '../../ground/fetching.ts';
-import { reasonOf, withoutControls } from '../../ground/text.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, UsageError } from '../io.ts';
 import { kind, many, NAME, needed, optional, SCOPE, SPAN_MS } from '../options.ts';
-import { SERVER } from './ask.ts';
-import { type Answer, begunIn, keyIn, objectIn, postForm, verdictIn } from './asked-server.ts';
+import {
+  keyIn,
+  NOBODY_DECIDED,
+  objectIn,
+  poll,
+  postForm,
+  requestKey,
+  SERVER,
+  saidBy,
+  sayWhere,
+  verdictIn,
+} from './asked-server.ts';
 import { type Kept, type KeptKeys, openKept } from './kept-keys.ts';
 
 /** The time for the lock and all requests together, because a host waits for it. */
@@ -103,18 +112,19 @@ const withoutKey = (kept: KeptKeys, refused: string): Promise<void> =>
   });
 
 async function makeChild(asking: Asking, livesMs: number): Promise<string> {
-  const { server, kept, scopes, name, wish } = asking;
+  const { server, kept, scopes, name, wish, signal } = asking;
   const wider = [...scopes, 'delegate'];
   const askForParent = () => asked(asking, JSON.stringify([name ?? null, wider]), wider);
   const parent = kept.read().key ?? (await askForParent());
-  const made = await post(asking, '/token', {
+  const fields = {
     grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
     subject_token: parent,
     subject_token_type: 'urn:ietf:params:oauth:token-type:access_token',
     scope: scopes.join(' '),
     expires_in: String(Math.floor(livesMs / 1000)),
     ...(name !== undefined && { client_name: name }),
-  });
+  };
+  const made = await postForm(`${server}/token`, fields, signal);
   const child = keyIn(made, server);
   if (child?.livesS !== undefined) {
     const { key, livesS } = child;
@@ -148,49 +158,30 @@ async function keyStateOf({ server, signal }: Asking, key: string): Promise<KeyS
   }
 }
 
-const ENDED = new Map([
-  ['access_denied', 'the person has refused'],
-  ['expired_token', 'nobody has decided in time'],
-  ['invalid_grant', 'the key can’t be made any more, or somebody has had it'],
-]);
-
 /** Requests a key, or polls the open request. Throws until a person has decided. */
 async function asked(asking: Asking, wish: string, scopes: readonly string[]): Promise<string> {
-  const { server, kept, io } = asking;
+  const { server, kept, io, signal } = asking;
   const open = kept.read().requests[wish];
   if (open === undefined) return begin(asking, wish, scopes);
-  const polled = await post(asking, '/token', {
-    grant_type: 'urn:ietf:params:oauth:grant-type:device_code',
-    device_code: open.deviceCode,
-  });
-  const given = keyIn(polled, server);
-  if (given !== null) {
+  const { made, ended, fault } = await poll(server, open.deviceCode, signal);
+  if (made !== null) {
     await kept.change((own) => {
       delete own.requests[wish];
-      own.key = given.key;
+      own.key = made.key;
     });
-    return given.key;
+    return made.key;
   }
-  const verdict = verdictIn(polled);
-  const ended = ENDED.get(verdict ?? '') ?? (Date.now() < open.endsAtMs ? undefined : ENDED.get('expired_token'));
-  if (ended === undefined) return waits(io, open);
+  if (fault !== undefined) throw new CommandError(`${server} can't be reached: ${fault}`);
+  const why = ended ?? (Date.now() < open.endsAtMs ? undefined : NOBODY_DECIDED);
+  if (why === undefined) return waits(io, open);
   await kept.change(({ requests }) => {
     delete requests[wish];
   });
-  throw new CommandError(`${ended}: the next call asks again`);
+  throw new CommandError(`${why}: the next call asks again`);
 }
 
-async function begin(asking: Asking, wish: string, scopes: readonly string[]): Promise<never> {
-  const { kept, name, io, server } = asking;
-  const begun = await post(asking, '/device_authorization', {
-    ...(name !== undefined && { client_name: name }),
-    ...(scopes.length > 0 && { scope: scopes.join(' ') }),
-  });
-  const request = begunIn(begun);
-  if (request === null) {
-    const hint = begun.status === 404 ? ', as without OAUTH_DEVICE=1' : '';
-    throw new CommandError(`${server} takes no requests for keys: ${saidBy(begun)}${hint}`);
-  }
+async function begin({ kept, name, io, server, signal }: Asking, wish: string, scopes: readonly string[]) {
+  const request = await requestKey(server, { name, scopes }, signal);
   const open = {
     deviceCode: request.device_code,
     userCode: request.user_code,
@@ -203,19 +194,7 @@ async function begin(asking: Asking, wish: string, scopes: readonly string[]): P
   return waits(io, open);
 }
 
-function waits(io: Io, { uri, userCode }: { readonly uri: string; readonly userCode: string }): never {
-  io.say(`Open ${withoutControls(uri)}`);
-  io.say(`and check that it asks for ${withoutControls(userCode)}`);
+function waits(io: Io, { uri, userCode }: Kept['requests'][string]): never {
+  sayWhere(io, uri, userCode);
   throw new CommandError('a person has to decide: then call again');
-}
-
-const saidBy = ({ status, body: { error } }: Answer): string =>
-  typeof error === 'string' ? withoutControls(error).slice(0, 100) : `it responded ${status}`;
-
-async function post({ server, signal }: Asking, path: string, fields: Record<string, string>): Promise<Answer> {
-  try {
-    return await postForm(server + path, fields, signal);
-  } catch (error) {
-    throw new CommandError(`${server} can't be reached: ${reasonOf(error)}`);
-  }
 }
