@@ -55,6 +55,31 @@ export interface MadeEdit {
   readonly changed: Changed | null;
 }
 
+/** Edits a key as it was read and checked, so that nobody gets back what another takes away meanwhile. */
+export const editChecked = (
+  find: () => Promise<ListedKey | null | undefined>,
+  check: (key: ListedKey) => Result<unknown, Problem>,
+  edit: (read: ListedKey) => Promise<Changed | null>,
+): Promise<Result<MadeEdit, Problem>> =>
+  changeAsRead(async () => {
+    const read = await find();
+    if (!read) return NOT_FOUND;
+    const checked = check(read);
+    if (!checked.ok) return checked;
+    const changed = await edit(read);
+    const key = await find();
+    if (!key) return NOT_FOUND;
+    return changed !== null || isAsRead(key, read) ? ok({ key, changed }) : null;
+  });
+
+const NOT_FOUND = err({ code: 'key_not_found' } as const);
+
+/** Returns whether a key is as it was read, as far as that decides what may be changed. */
+const isAsRead = (key: ListedKey, read: ListedKey): boolean =>
+  key.active === read.active &&
+  key.expiresAtMs === read.expiresAtMs &&
+  JSON.stringify(key.scopes) === JSON.stringify(read.scopes);
+
 export interface EditShownWith extends ShownWith, Pick<ChangeParts, 'feed' | 'clock' | 'log'> {}
 
 /** Lets this process see an edit, logs it, and returns the key as it is shown. */
@@ -67,7 +92,7 @@ export async function showEdit(
   await feed.refresh();
   log.info('API key updated', { ...actorFields(actor), keyId: key.id, ...(changed ?? { changed: false }) });
   const [shown] = await ownKeys([key], options, clock.nowMs());
-  return shown === undefined ? err({ code: 'key_not_found' }) : ok(shown);
+  return shown === undefined ? NOT_FOUND : ok(shown);
 }
 
 export interface ChangesOptions extends ChangeParts {
@@ -143,7 +168,7 @@ export function createChanges(options: ChangesOptions) {
       if (!possible.ok) return possible;
       const grant = granted(actor, { scopes: fields.scopes ?? [] });
       if (!grant.ok) return grant;
-      return mutate('API key updated', actor, keyId, (origin) => store.update(actor.userId, keyId, fields, origin));
+      return mutate('API key updated', actor, keyId, (origin) => store.edit(actor.userId, keyId, fields, origin));
     },
   };
 }

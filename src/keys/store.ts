@@ -74,6 +74,11 @@ export interface KeyReads {
   changesAfter(reached: ReachedPosition, withinMs: number): Promise<FeedPage>;
 }
 
+/** An edit of a key. Null means the server's limit or quota, no expiry, no metadata. */
+export type KeyEdit = {
+  readonly [F in 'name' | 'scopes' | 'expiresAtMs' | 'rateLimit' | 'quota' | 'metadata']?: ApiKeyRecord[F] | undefined;
+};
+
 export interface KeyChanges {
   /**
    * Adds the record unless its owner is at his own maximum, or else at this one; the inserting statement itself decides.
@@ -83,13 +88,11 @@ export interface KeyChanges {
   deactivate(userId: string, keyId: string, origin: Origin): Promise<Changed | null>;
   /** Deletes the owner's key. Null: no such key of this owner. */
   remove(userId: string, keyId: string, origin: Origin): Promise<Changed | null>;
-  /** Changes the given fields. Null: no such key of this owner, or no difference. */
-  update(
-    userId: string,
-    keyId: string,
-    fields: { name?: string; scopes?: readonly string[] },
-    origin: Origin,
-  ): Promise<Changed | null>;
+  /**
+   * Changes the given fields of the owner's key (null: anybody's), only if it still is as it was `read`, if given. Null: no
+   * such key, it isn't, or no difference.
+   */
+  edit(owner: string | null, keyId: string, fields: KeyEdit, origin: Origin, read?: ListedKey): Promise<Changed | null>;
   /** Ends secrets: the one in force with its key, a next or previous one alone. Ignores unknown and ended ones. */
   revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin, fairnessKey: string): Promise<void>;
   /** Gives a key its next secret. False: the record has changed, or can't be rotated any more at `nowMs`. */

@@ -4,7 +4,7 @@ import { type Origin, personOf } from '../keys/actor.ts';
 import { type ApiKeyRecord, fingerprintOf } from '../keys/record.ts';
 import type { Changed, KeyChanges } from '../keys/store.ts';
 import type { Database, Statement, Value } from './database.ts';
-import { COLUMNS, columnsOf, compared, hasSecret, rowBy, scopesJson } from './rows.ts';
+import { COLUMNS, columnsOf, compared, hasSecret, rowBy } from './rows.ts';
 
 // A timed-out INSERT may still run after its retry succeeded, even after the key was deleted: then `changes` has it.
 // No RETURNING, because it would take a fourteenth of the time.
@@ -44,9 +44,6 @@ WHERE id = ?1 AND user_id = ?2 AND active = 1 RETURNING key_hash`;
 
 // A trigger deletes the row, because a DELETE could not say who makes it.
 const REMOVE = 'UPDATE api_keys SET deleting = 1, changed_by = ?3 WHERE id = ?1 AND user_id = ?2 RETURNING key_hash';
-
-const UPDATE = `UPDATE api_keys SET name = coalesce(?4, name), scopes = coalesce(?5, scopes), changed_by = ?3
-WHERE id = ?1 AND user_id = ?2 AND (name, ${compared('scopes')}) IS NOT (coalesce(?4, name), ${compared('scopes', 'coalesce(?5, scopes)')}) RETURNING key_hash`;
 
 // A rotation only changes what it has read: a late duplicate, or one that another preceded, does nothing.
 const ROTATED = 'rotations = rotations + 1, changed_by = ?7, expires_at_ms = coalesce(?8, expires_at_ms)';
@@ -103,12 +100,12 @@ export async function hasChanged(db: Database, write: Statement, left: Statement
 }
 
 export function keyChanges(db: Database): KeyChanges {
-  /** Changes a key of an owner. `given`: the arguments from ?4 on. */
-  const changeOwn = (sql: string, userId: string, keyId: string, origin: Origin, ...given: readonly Value[]) =>
+  /** Changes a key of an owner, or of anybody. `given`: the arguments from ?4 on. */
+  const changeOwn = (sql: string, owner: string | null, keyId: string, origin: Origin, ...given: readonly Value[]) =>
     changeKey(db, keyId, origin, {
       sql,
-      args: [keyId, userId, JSON.stringify(origin), ...given],
-      fairnessKey: fairnessKeyOf(userId, origin),
+      args: [keyId, owner, JSON.stringify(origin), ...given],
+      fairnessKey: owner === null ? undefined : fairnessKeyOf(owner, origin),
     });
 
   return {
@@ -125,8 +122,18 @@ export function keyChanges(db: Database): KeyChanges {
     deactivate: (userId, keyId, origin) => changeOwn(DEACTIVATE, userId, keyId, origin),
     remove: (userId, keyId, origin) => changeOwn(REMOVE, userId, keyId, origin),
 
-    update: (userId, keyId, { name, scopes }, origin) =>
-      changeOwn(UPDATE, userId, keyId, origin, name ?? null, scopes ? scopesJson(scopes) : null),
+    async edit(owner, keyId, fields, origin, read) {
+      const { names, values } = columnsOf(fields);
+      if (names.length === 0) return null;
+      const asRead = read ? [JSON.stringify(read.scopes), read.expiresAtMs, Number(read.active)] : [null, null, null];
+      const marks = values.map((_, at) => `?${at + 7}`);
+      const was = names.map((name) => compared(name));
+      const is = names.map((name, at) => compared(name, marks[at]));
+      const sql = `UPDATE api_keys SET (changed_by, ${names}) = (?3, ${marks})
+WHERE id = ?1 AND (?2 IS NULL OR user_id = ?2) AND (${was}) IS NOT (${is})
+AND (?4 IS NULL OR (json(scopes), expires_at_ms, active) IS (?4, ?5, ?6)) RETURNING key_hash`;
+      return changeOwn(sql, owner, keyId, origin, ...asRead, ...values);
+    },
 
     async revokeByHashes(keyHashes, nowMs, origin, fairnessKey) {
       const args = [JSON.stringify(keyHashes), nowMs, JSON.stringify(origin)];

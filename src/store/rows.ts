@@ -45,7 +45,7 @@ const whole = (column: string): Field<number> => ({
 export const scopesFrom = memoize((json: string): readonly string[] => Object.freeze(listIn(json)));
 
 /** Returns the text that stores scopes, each once. */
-export const scopesJson = (scopes: readonly string[]): string => JSON.stringify(scopeSet(scopes));
+const scopesJson = (scopes: readonly string[]): string => JSON.stringify(scopeSet(scopes));
 
 /** Returns the expression by which values of a column are compared: scopes as a set. */
 export const compared = (column: string, value = column): string =>

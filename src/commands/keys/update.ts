@@ -34,16 +34,16 @@ export const verb = command({
     const changes = { name, scopes, rateLimit, quota, metadata: metadataOf(options.meta) };
     if (days === undefined && Object.values(changes).every((value) => value === undefined))
       throw new UsageError('expected an option');
-    await withStore(io, async ({ db }, { keyCeilings }) => {
+    await withStore(io, async (keys, { keyCeilings }) => {
       const expiresInDays = orNull(days) ?? undefined;
       const fields = v.partial(v.strictObject(keyRequestFields({ ...keyCeilings, limits: NO_CEILINGS })));
       const fit = parserOf(fields)({ name, scopes, expiresInDays });
       if (!fit.ok) throw usageErrorOf(fit.error);
-      const store = createAdminStore(db);
+      const store = createAdminStore(keys.db);
       const held = (await store.find({ id })).flatMap((key) => key.scopes);
       const issues = unknownScopes(keyCeilings.scopes, scopes ?? [], [...OPERATORS_SCOPES, ...held]);
       if (issues.length > 0) throw usageErrorOf({ code: 'invalid_input', issues });
-      const updated = await updateKey(store, id, { ...changes, expiresInDays: orNull(days) }, byCommand(io));
+      const updated = await updateKey(keys, store, id, { ...changes, expiresInDays: orNull(days) }, byCommand(io));
       if (updated === null) throw new CommandError('there is no such key');
       io.say(updated.changed === null ? `${id} was so already` : `updated ${id}`);
     });

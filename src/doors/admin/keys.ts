@@ -2,18 +2,18 @@
 // Work on many keys runs in batches, so that other statements do not wait for it.
 
 import type { Problem } from '../../ground/problem.ts';
-import { err, ok, type Result } from '../../ground/result.ts';
+import { err, type Result } from '../../ground/result.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from '../../keys/actor.ts';
-import { changeAsRead, type EditShownWith, type MadeEdit, showEdit } from '../../keys/changes.ts';
+import { type EditShownWith, editChecked, type MadeEdit, showEdit } from '../../keys/changes.ts';
 import type { Granted } from '../../keys/grants.ts';
 import { type OwnKey, ownKeys } from '../../keys/listing.ts';
 import { isIdShaped } from '../../keys/record.ts';
-import type { DerivedKeys, ListPlace } from '../../keys/store.ts';
+import type { DerivedKeys, KeyChanges, KeyEdit, ListPlace } from '../../keys/store.ts';
 import type { Choice } from './choices.ts';
 import type { Place } from './cursor.ts';
 import { FIRST_ROW, type OnRange } from './ranges.ts';
-import type { AdminStore, EditedKey, KeyEdit, KeyFilter, KeyName, PlacedKey } from './store.ts';
+import type { AdminStore, KeyFilter, KeyName, PlacedKey } from './store.ts';
 
 /** The keys of all owners, and those derived from them. */
 interface AllKeys {
@@ -76,12 +76,13 @@ const NOT_FOUND = err({ code: 'key_not_found' } as const);
 
 /** Changes the given fields of anybody's key. Returns null if there is no such key. */
 export async function updateKey(
+  keys: KeyChanges,
   store: AdminStore,
   id: string,
   update: KeyUpdate,
   origin: Origin,
 ): Promise<MadeEdit | null> {
-  const changed = await store.edit(id, await editOf(store, update), origin);
+  const changed = await keys.edit(null, id, await editOf(store, update), origin);
   const [key] = await store.find({ id });
   return key === undefined ? null : { key, changed };
 }
@@ -90,29 +91,6 @@ async function editOf(store: AdminStore, { expiresInDays: days, ...edit }: KeyUp
   const expiresAtMs = typeof days === 'number' ? Math.round((await store.nowMs()) + days * MS_PER_DAY) : days;
   return { ...edit, expiresAtMs };
 }
-
-/** Updates a key like `updateKey`, but only as `check` saw it: no admin gives back what another has just taken away. */
-function updateChecked(
-  store: AdminStore,
-  id: string,
-  edit: KeyEdit,
-  origin: Origin,
-  check: (key: EditedKey) => Result<unknown, Problem>,
-): Promise<Result<MadeEdit, Problem>> {
-  return changeAsRead(async () => {
-    const [read] = await store.find({ id });
-    if (read === undefined) return NOT_FOUND;
-    const checked = check(read);
-    if (!checked.ok) return checked;
-    const changed = await store.edit(id, edit, origin, read);
-    const [key] = await store.find({ id });
-    if (key === undefined) return NOT_FOUND;
-    return changed !== null || isAsRead(key, read) ? ok({ key, changed }) : null;
-  });
-}
-
-const isAsRead = (key: EditedKey, read: EditedKey): boolean =>
-  key.expiresAtMs === read.expiresAtMs && JSON.stringify(key.scopes) === JSON.stringify(read.scopes);
 
 /** Returns whether a key that ends at `nowEndsAtMs` would live longer; null means for ever. */
 const isLonger = (endsAtMs: number | null, nowEndsAtMs: number | null): boolean =>
@@ -130,6 +108,7 @@ export interface NamedKey extends OwnKey {
 }
 
 export interface AdminKeysOptions extends EditShownWith {
+  readonly store: KeyChanges;
   readonly derived: DerivedKeys;
   readonly originOf: OriginOf;
   readonly granted: Granted;
@@ -196,11 +175,14 @@ export function createAdminKeys(store: AdminStore, options: AdminKeysOptions) {
       if (!isIdShaped(keyId)) return NOT_FOUND; // it may be a key
       const { scopes = [], expiresInDays: days } = update;
       const edit = await editOf(store, update);
-      const check = ({ scopes: held, expiresAtMs: endsAtMs }: EditedKey) => {
-        const lives = edit.expiresAtMs !== undefined && isLonger(edit.expiresAtMs, endsAtMs);
-        return granted(actor, { scopes, held, ...(lives && { expiresInDays: days ?? Number.POSITIVE_INFINITY }) });
-      };
-      const updated = await updateChecked(store, keyId, edit, adminOrigin(actor), check);
+      const updated = await editChecked(
+        async () => (await store.find({ id: keyId }))[0],
+        ({ scopes: held, expiresAtMs: endsAtMs }) => {
+          const lives = edit.expiresAtMs !== undefined && isLonger(edit.expiresAtMs, endsAtMs);
+          return granted(actor, { scopes, held, ...(lives && { expiresInDays: days ?? Number.POSITIVE_INFINITY }) });
+        },
+        (read) => options.store.edit(null, keyId, edit, adminOrigin(actor), read),
+      );
       return updated.ok ? showEdit(actor, updated.value, options) : updated;
     },
   };

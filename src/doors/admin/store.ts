@@ -1,13 +1,10 @@
 // What operators read and write of anybody's keys. Filters may match any key, so they scan the table in insertion order, in
 // ranges and batches.
 
-import type { Metadata } from '../../ground/metadata.ts';
-import type { Quota, RateLimit } from '../../ground/rate-limit.ts';
 import type { Origin } from '../../keys/actor.ts';
 import type { ListedKey } from '../../keys/record.ts';
 import { type Database, firstOf, nowMsOf, type Row, type Statement } from '../../store/database.ts';
-import { changeKey } from '../../store/key-changes.ts';
-import { columnsOf, compared, IS_BLOCKED, LISTED_COLUMNS, listedOf, USED_AT } from '../../store/rows.ts';
+import { IS_BLOCKED, LISTED_COLUMNS, listedOf, USED_AT } from '../../store/rows.ts';
 import { type Choice, lookAt } from './choices.ts';
 import type { Place } from './cursor.ts';
 import { type OnRange, rangesOf } from './ranges.ts';
@@ -23,19 +20,6 @@ export interface KeyFilter {
   /** Only usable keys that expire by then. */
   readonly expiresByMs?: number | undefined;
 }
-
-/** An operator's edit of a key. Null means the server's limit or quota, no expiry, no metadata. */
-export interface KeyEdit {
-  readonly name?: string | undefined;
-  readonly scopes?: readonly string[] | undefined;
-  readonly expiresAtMs?: number | null | undefined;
-  readonly rateLimit?: RateLimit | null | undefined;
-  readonly quota?: Quota | null | undefined;
-  readonly metadata?: Metadata | null | undefined;
-}
-
-/** The fields that decide whether an edit is allowed. */
-export type EditedKey = Pick<ListedKey, 'scopes' | 'expiresAtMs'>;
 
 export interface PlacedKey extends ListedKey {
   readonly row: number;
@@ -162,25 +146,6 @@ function createChanges(db: Database) {
       });
       const ended = await db.read({ sql: ENDED, args: [JSON.stringify(found.map(({ id }) => id))] });
       return { ids: ended.map(({ id }) => String(id)), lastRow: Number(last.row) };
-    },
-
-    /** Changes the given fields of a key if it still is as `read`. Null: it isn't, or nothing would change. */
-    edit(keyId: string, edit: KeyEdit, origin: Origin, read?: EditedKey) {
-      const { names, values } = columnsOf(edit);
-      const marks = values.map((_, index) => `?${index + 5}`);
-      const was = names.map((name) => compared(name));
-      const is = names.map((name, index) => compared(name, marks[index]));
-      return changeKey(db, keyId, origin, {
-        sql: `UPDATE api_keys SET (changed_by, ${names}) = (?2, ${marks}) WHERE id = ?1 AND (${was}) IS NOT (${is})
-AND (?3 IS NULL OR (json(scopes), expires_at_ms) IS (?3, ?4)) RETURNING key_hash`,
-        args: [
-          keyId,
-          JSON.stringify(origin),
-          read ? JSON.stringify(read.scopes) : null,
-          read?.expiresAtMs ?? null,
-          ...values,
-        ],
-      });
     },
   };
 }
