@@ -1,45 +1,15 @@
-// Maps rows to what they are about: the fields of a key's record, in one table that says how each is read and written; what
-// queries need of a key besides. Other columns of a row are only for the database (db/0001_schema.sql).
+// Maps rows to what they are about: how the fields of a key's record are read and stored, and what queries need of a key
+// besides. Other columns of a row are only for the database (db/0001_schema.sql).
 
 import { memoize } from '../ground/cache.ts';
 import type { FeedPosition } from '../ground/change-feed.ts';
 import type { Metadata } from '../ground/metadata.ts';
 import { limitOf, type Quota } from '../ground/rate-limit.ts';
 import { scopeSet } from '../ground/text.ts';
-import type { ApiKeyRecord, ListedKey, PresentedKey } from '../keys/record.ts';
+import { type ApiKeyRecord, type ListedKey, NEW_KEY, type PresentedKey } from '../keys/record.ts';
 import { COUNTED_USE } from './counts.ts';
 import { listIn, type Row, textIn, type Value, wholeIn } from './database.ts';
 import { ownerSettingsOf } from './owner-settings.ts';
-
-/**
- * `free`: text of any length, which counts in the bytes of a list. The tables in db/ are STRICT and have CHECKs, so column
- * types are known, and JavaScript represents all numbers exactly.
- */
-type Kind = 'plain' | 'free';
-
-interface Field<T> {
-  readonly columns: Readonly<Record<string, Kind>>;
-  read(row: Row): T;
-  write(value: T): readonly Value[];
-}
-
-const text = (column: string, kind: Kind = 'plain'): Field<string> => ({
-  columns: { [column]: kind },
-  read: (row) => textIn(row, column),
-  write: (value) => [value],
-});
-
-const textOrNull = (column: string, kind: Kind = 'plain'): Field<string | null> => ({
-  columns: { [column]: kind },
-  read: (row) => row[column] as string | null,
-  write: (value) => [value],
-});
-
-const whole = (column: string): Field<number> => ({
-  columns: { [column]: 'plain' },
-  read: (row) => wholeIn(row, column),
-  write: (value) => [value],
-});
 
 /** Returns one shared array for equal scopes, which many keys have. Frozen, because an operator's tools see it. */
 export const scopesFrom = memoize((json: string): readonly string[] => Object.freeze(listIn(json)));
@@ -56,98 +26,79 @@ export const compared = (column: string, value = column): string =>
 /** Returns one shared object for equal metadata, which many keys have. Frozen like scopes. */
 const metadataFrom = memoize((json: string): Metadata => Object.freeze(JSON.parse(json)));
 
-const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
-  id: text('id'),
-  userId: text('user_id'),
-  name: text('name', 'free'),
-  keyHash: text('key_hash'),
-  scopes: {
-    columns: { scopes: 'free' },
-    read: (row) => scopesFrom(String(row.scopes)),
-    write: (scopes) => [scopesJson(scopes)],
-  },
-  active: {
-    columns: { active: 'plain' },
-    read: (row) => wholeIn(row, 'active') === 1,
-    write: (active) => [Number(active)],
-  },
-  createdAtMs: whole('created_at_ms'),
-  expiresAtMs: {
-    columns: { expires_at_ms: 'plain' },
-    read: (row) => (row.expires_at_ms === null ? null : wholeIn(row, 'expires_at_ms')),
-    write: (expiresAtMs) => [expiresAtMs],
-  },
-  second: {
-    columns: { second_hash: 'plain', second_is: 'plain', second_ends_at_ms: 'plain' },
-    read({ second_hash: hash, second_is: is, second_ends_at_ms: endsAtMs }) {
-      if (hash === null) return null;
-      if (is === 'next') return { hash: String(hash), is: 'next', endsAtMs: null };
-      return { hash: String(hash), is: 'previous', endsAtMs: Number(endsAtMs) };
-    },
-    write: (second) => [second?.hash ?? null, second?.is ?? null, second?.endsAtMs ?? null],
-  },
-  rotations: whole('rotations'),
-  rateLimit: {
-    columns: { limit_requests: 'plain', limit_window_s: 'plain' },
-    read: ({ limit_requests: requests, limit_window_s: windowS }) =>
-      requests === null ? null : limitOf(Number(requests), Number(windowS)),
-    write: (limit) => [limit?.requests ?? null, limit?.windowS ?? null],
-  },
-  quota: {
-    columns: { quota_requests: 'plain', quota_period: 'plain' },
-    read: ({ quota_requests: requests, quota_period: period }) =>
-      requests === null ? null : { requests: Number(requests), period: period as Quota['period'] },
-    write: (quota) => [quota?.requests ?? null, quota?.period ?? null],
-  },
-  metadata: {
-    columns: { metadata: 'plain' },
-    read: ({ metadata }) => (metadata === null ? null : metadataFrom(String(metadata))),
-    write: (metadata) => [metadata && JSON.stringify(metadata)],
-  },
-  foreignHash: textOrNull('foreign_hash'),
-  resource: textOrNull('resource', 'free'),
+// The tables in db/ are STRICT and have CHECKs, so column types are known, and JavaScript represents all numbers exactly.
+
+/** Returns a row's record. One literal, because one built field by field takes 64 bytes more per cached key. */
+const recordOf = (row: Row): ApiKeyRecord => ({
+  id: textIn(row, 'id'),
+  userId: textIn(row, 'user_id'),
+  name: textIn(row, 'name'),
+  keyHash: textIn(row, 'key_hash'),
+  scopes: scopesFrom(String(row.scopes)),
+  active: wholeIn(row, 'active') === 1,
+  createdAtMs: wholeIn(row, 'created_at_ms'),
+  expiresAtMs: row.expires_at_ms === null ? null : wholeIn(row, 'expires_at_ms'),
+  second: secondOf(row),
+  rotations: wholeIn(row, 'rotations'),
+  rateLimit: row.limit_requests === null ? null : limitOf(Number(row.limit_requests), Number(row.limit_window_s)),
+  quota: quotaOf(row),
+  resource: row.resource as string | null,
+  metadata: row.metadata === null ? null : metadataFrom(String(row.metadata)),
+  foreignHash: row.foreign_hash as string | null,
+});
+
+function secondOf({ second_hash: hash, second_is: is, second_ends_at_ms: endsAtMs }: Row): ApiKeyRecord['second'] {
+  if (hash === null) return null;
+  if (is === 'next') return { hash: String(hash), is: 'next', endsAtMs: null };
+  return { hash: String(hash), is: 'previous', endsAtMs: Number(endsAtMs) };
+}
+
+const quotaOf = ({ quota_requests: requests, quota_period: period }: Row): Quota | null =>
+  requests === null ? null : { requests: Number(requests), period: period as Quota['period'] };
+
+/** Returns the columns that store each field. */
+const STORED: { readonly [F in keyof ApiKeyRecord]: (value: ApiKeyRecord[F]) => Readonly<Record<string, Value>> } = {
+  id: (id) => ({ id }),
+  userId: (id) => ({ user_id: id }),
+  name: (name) => ({ name }),
+  keyHash: (hash) => ({ key_hash: hash }),
+  scopes: (scopes) => ({ scopes: scopesJson(scopes) }),
+  active: (active) => ({ active: Number(active) }),
+  createdAtMs: (ms) => ({ created_at_ms: ms }),
+  expiresAtMs: (ms) => ({ expires_at_ms: ms }),
+  second: (second) => ({
+    second_hash: second?.hash ?? null,
+    second_is: second?.is ?? null,
+    second_ends_at_ms: second?.endsAtMs ?? null,
+  }),
+  rotations: (rotations) => ({ rotations }),
+  rateLimit: (limit) => ({ limit_requests: limit?.requests ?? null, limit_window_s: limit?.windowS ?? null }),
+  quota: (quota) => ({ quota_requests: quota?.requests ?? null, quota_period: quota?.period ?? null }),
+  metadata: (metadata) => ({ metadata: metadata && JSON.stringify(metadata) }),
+  foreignHash: (hash) => ({ foreign_hash: hash }),
+  resource: (resource) => ({ resource }),
 };
 
-const ENTRIES = Object.entries(FIELDS) as [keyof ApiKeyRecord, Field<unknown>][];
-const KINDS = ENTRIES.flatMap(([, { columns }]) => Object.entries(columns));
+/** Returns the columns of the given fields, and their values. */
+export function columnsOf(fields: { readonly [F in keyof ApiKeyRecord]?: ApiKeyRecord[F] | undefined }) {
+  const stores = Object.entries(STORED) as [keyof ApiKeyRecord, (value: unknown) => Readonly<Record<string, Value>>][];
+  const columns = stores.flatMap(([name, store]) =>
+    fields[name] === undefined ? [] : Object.entries(store(fields[name])),
+  );
+  return { names: columns.map(([name]) => name), values: columns.map(([, value]) => value) };
+}
 
-export const COLUMNS: readonly string[] = KINDS.map(([name]) => name);
+const NAMED = { id: '', userId: '', name: '', keyHash: '', scopes: [], createdAtMs: 0, expiresAtMs: null };
+
+export const COLUMNS: readonly string[] = columnsOf({ ...NEW_KEY, ...NAMED }).names;
 
 /** The columns of key `k`. To sort by one, qualify it: `ORDER BY k.created_at_ms` uses an index. */
 export const KEY_COLUMNS = ['row', ...COLUMNS].map((name) => `k.${name}`).join(', ');
 
-/** The expression for the bytes that the text of key `k` takes in a list. */
-export const TEXT_BYTES = KINDS.filter(([, kind]) => kind === 'free')
-  .map(([name]) => `coalesce(octet_length(k.${name}), 0)`)
+/** The expression for the bytes that the text of key `k` takes in a list, where it may have any length. */
+export const TEXT_BYTES = ['name', 'scopes', 'resource']
+  .map((name) => `coalesce(octet_length(k.${name}), 0)`)
   .join(' + ');
-
-/** Returns a row's record. Written out, because one built field by field takes 64 bytes more per cached key. */
-const recordOf = (row: Row): ApiKeyRecord => ({
-  id: FIELDS.id.read(row),
-  userId: FIELDS.userId.read(row),
-  name: FIELDS.name.read(row),
-  keyHash: FIELDS.keyHash.read(row),
-  scopes: FIELDS.scopes.read(row),
-  active: FIELDS.active.read(row),
-  createdAtMs: FIELDS.createdAtMs.read(row),
-  expiresAtMs: FIELDS.expiresAtMs.read(row),
-  second: FIELDS.second.read(row),
-  rotations: FIELDS.rotations.read(row),
-  rateLimit: FIELDS.rateLimit.read(row),
-  quota: FIELDS.quota.read(row),
-  resource: FIELDS.resource.read(row),
-  metadata: FIELDS.metadata.read(row),
-  foreignHash: FIELDS.foreignHash.read(row),
-});
-
-/** Returns the columns of the given fields, and their values. */
-export function columnsOf(fields: { readonly [F in keyof ApiKeyRecord]?: ApiKeyRecord[F] | undefined }) {
-  const given = ENTRIES.filter(([name]) => fields[name] !== undefined);
-  return {
-    names: given.flatMap(([, { columns }]) => Object.keys(columns)),
-    values: given.flatMap(([name, { write }]) => write(fields[name])),
-  };
-}
 
 // What queries need of a key besides its columns.
 
