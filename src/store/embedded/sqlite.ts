@@ -1,5 +1,5 @@
 // Connects to an SQLite file through the runtime's own SQLite, `node:sqlite` in Bun and in Deno. Caches prepared
-// statements, and gives errors SQLite's names. Every call blocks the thread.
+// statements, and says which errors are outages. Every call blocks the thread.
 
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { StoreOutage } from '../../ground/result.ts';
@@ -20,7 +20,7 @@ export interface SqliteOptions {
 
 /** Opens the file, and creates it if it doesn't exist. */
 export function openSqlite(path: string, { lockWaitMs, readOnly = false }: SqliteOptions) {
-  const db = withErrorName(() => new DatabaseSync(path, { timeout: lockWaitMs, readOnly }), CANTOPEN);
+  const db = opened(path, { timeout: lockWaitMs, readOnly });
   const prepared = new Map<string, Prepared>();
 
   function prepare(sql: string): Prepared {
@@ -33,17 +33,16 @@ export function openSqlite(path: string, { lockWaitMs, readOnly = false }: Sqlit
   }
 
   return {
-    all: ({ sql, args = [] }: Statement): readonly Row[] => withErrorName(() => rowsOf(prepare(sql).statement, args)),
-    run: ({ sql, args = [] }: Statement): Written =>
-      withErrorName(() => {
-        const { statement, hasRows } = prepare(sql);
-        if (hasRows) return { rows: rowsOf(statement, args), changed: 0, repeated: false };
-        return { rows: [], changed: Number(statement.run(...inputsOf(args)).changes), repeated: false };
-      }),
+    all: ({ sql, args = [] }: Statement): readonly Row[] => rowsOf(prepare(sql).statement, args),
+    run({ sql, args = [] }: Statement): Written {
+      const { statement, hasRows } = prepare(sql);
+      if (hasRows) return { rows: rowsOf(statement, args), changed: 0, repeated: false };
+      return { rows: [], changed: Number(statement.run(...inputsOf(args)).changes), repeated: false };
+    },
     /** Runs a script, or a PRAGMA that takes effect when SQLite prepares it: cached, it would have no effect again. */
-    exec: (sql: string): void => withErrorName(() => db.exec(sql)),
+    exec: (sql: string): void => db.exec(sql),
     /** Rolls back an open transaction, if there is one. */
-    rollback: (): void => withErrorName(() => void (db.isTransaction && db.exec('ROLLBACK'))),
+    rollback: (): void => void (db.isTransaction && db.exec('ROLLBACK')),
     close: (): void => db.close(),
   };
 }
@@ -92,10 +91,12 @@ export class Connection {
     readonly readOnly: boolean,
   ) {}
 
-  /** Returns SQLite's connection, opened if need be. Throws an Error once it is closed. */
+  /** Returns SQLite's connection, opened if need be. Throws a StoreOutage once it is closed. */
   sqlite(): SqliteConnection {
-    if (this.#isClosed) throw Object.assign(new Error('the store is closed'), { code: 'SQLITE_CANTOPEN' });
-    this.#sqlite ??= opened(this.path, this.readOnly);
+    if (this.#isClosed) throw new StoreOutage('the store is closed');
+    if (this.#sqlite !== undefined) return this.#sqlite;
+    this.#sqlite = openSqlite(this.path, { lockWaitMs: LOCK_WAIT_MS, readOnly: this.readOnly });
+    this.#sqlite.exec(`PRAGMA wal_autocheckpoint = ${LOG_PAGES_MAX}`);
     return this.#sqlite;
   }
 
@@ -121,12 +122,6 @@ export class Connection {
   }
 }
 
-function opened(path: string, readOnly: boolean): SqliteConnection {
-  const sqlite = openSqlite(path, { lockWaitMs: LOCK_WAIT_MS, readOnly });
-  sqlite.exec(`PRAGMA wal_autocheckpoint = ${LOG_PAGES_MAX}`);
-  return sqlite;
-}
-
 /** Waits for a random time, in which the process that holds the lock may finish. */
 export const pauseWhileLocked = (): Promise<void> => sleep(Math.random() * RETRY_PAUSE_MS_MAX);
 
@@ -148,29 +143,22 @@ const OUTAGES: Readonly<Record<number, string>> = {
 /** Deno gives no code when it can't open a file. */
 export const CANTOPEN = 14;
 
-function withErrorName<T>(run: () => T, fallback?: number): T {
+function opened(path: string, options: { readonly timeout: number; readonly readOnly: boolean }): DatabaseSync {
   try {
-    return run();
+    return new DatabaseSync(path, options);
   } catch (error) {
-    throw coded(error, fallback);
+    const { errcode = CANTOPEN } = error as { readonly errcode?: number };
+    throw Object.assign(error as Error, { errcode });
   }
 }
 
-/** Adds SQLite's name to its error, by its code, or by `fallback` if it has none. */
-export function coded(error: unknown, fallback?: number): unknown {
-  const { errcode = fallback } = error as { readonly errcode?: number };
-  const name = OUTAGES[errcode ?? 0] ?? OUTAGES[(errcode ?? 0) & 0xff];
-  return name === undefined ? error : Object.assign(error as Error, { code: name });
-}
-
 /** Returns SQLite's name of an outage, such as SQLITE_FULL; empty for any other error. */
-function codeOf(error: unknown): string {
-  const { code } = error as { readonly code?: unknown };
-  return typeof code === 'string' && Object.values(OUTAGES).includes(code) ? code : '';
+function nameOf(error: unknown): string {
+  const { errcode = 0 } = error as { readonly errcode?: number };
+  return OUTAGES[errcode] ?? OUTAGES[errcode & 0xff] ?? '';
 }
 
-export const isBusy = (error: unknown): boolean => /BUSY|LOCKED|PROTOCOL/.test(codeOf(error));
-const isDamaged = (error: unknown): boolean => /CORRUPT|NOTADB/.test(codeOf(error));
+export const isBusy = (error: unknown): boolean => /BUSY|LOCKED|PROTOCOL/.test(nameOf(error));
 
 /** Logged for damage that the check at the start missed, since it does not read every page of a large file. */
 const DAMAGED_TEXT = 'the database file is damaged; restore it from a backup';
@@ -178,10 +166,10 @@ const DAMAGED_TEXT = 'the database file is damaged; restore it from a backup';
 /** Returns an SQLite error as an outage; null: it is a bug. */
 export function outageOf(error: unknown): StoreOutage | null {
   if (isSchemaMissing(error)) return new StoreOutage(errorReason(error), 'no_schema');
-  const isBroken = isDamaged(error) || isTextDamaged(error);
-  if (codeOf(error) === '' && !isBroken) return null;
-  const reason = errorReason(error);
-  return isBroken ? damageOf(reason) : new StoreOutage(reason);
+  const name = nameOf(error);
+  const reason = errorReason(name === '' ? error : Object.assign(error as Error, { code: name }));
+  if (/CORRUPT|NOTADB/.test(name) || isTextDamaged(error)) return damageOf(reason);
+  return name === '' ? null : new StoreOutage(reason);
 }
 
 /** Returns the outage of a damaged file. */

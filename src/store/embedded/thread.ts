@@ -3,7 +3,7 @@
 
 import type { Worker } from 'node:worker_threads';
 import type { Row, Statement, Written } from '../database.ts';
-import { CANTOPEN, coded, LOG_PAGES_MAX, outageOf } from './sqlite.ts';
+import { CANTOPEN, LOG_PAGES_MAX, outageOf } from './sqlite.ts';
 
 /** How long a statement waits for another connection's lock. */
 const LOCK_WAIT_MS = 5000;
@@ -90,10 +90,10 @@ export function createFileThread(path: string) {
   async function send(message: Message): Promise<unknown> {
     const { result, failure } = await ask(message).catch(async (error) => {
       await drop();
-      throw outageOf(coded(error)) ?? error;
+      throw outageOf(error) ?? error;
     });
     if (failure === undefined) return result;
-    const error = coded(Object.assign(new Error(failure.message), failure));
+    const error = Object.assign(new Error(failure.message), failure);
     throw outageOf(error) ?? error;
   }
 
