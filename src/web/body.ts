@@ -21,7 +21,6 @@ type BodyFormat = ReturnType<typeof formatOf>;
 const formatOf = (type: string, parse: (text: string) => unknown) => ({
   type,
   otherSpellings: new RegExp(`^${type}\\s*(?:;(?!${OTHER_CHARSET})${PARAMETERS})?$`, 'i'),
-  parse,
   read(bytes: Uint8Array): Body {
     try {
       return ok(parse(strict.decode(bytes))); // nothing is replaced (RFC 8259 §8.1)
@@ -100,13 +99,12 @@ const readWhole = ({ read }: BodyFormat, request: Request): Promise<Body> => req
  */
 async function readCounted(
   pool: Pool,
-  { parse }: BodyFormat,
+  { read }: BodyFormat,
   context: RequestContext,
   length: number,
   refusal?: Body,
 ): Promise<Body> {
   const reader = (context.request.body as ReadableStream<Uint8Array>).getReader();
-  const text = new CountedText();
   let isCut = false; // for lack of room: what has arrived must not be parsed, as it may be JSON by itself
   const held = pool(() => {
     isCut = true;
@@ -114,48 +112,25 @@ async function readCounted(
   });
   if (!held.hold(length)) return OVERLOADED_BODY;
   context.defer(() => void held.hold(0));
+  let body = new Uint8Array(length);
+  let bytes = 0;
   try {
     for (let { value: piece } = await reader.read(); piece !== undefined; { value: piece } = await reader.read()) {
       if (refusal !== undefined && piece.byteLength > 0) return refusal;
-      text.add(piece);
+      const end = bytes + piece.byteLength;
       held.moved(piece.byteLength);
-      if (text.bytes > BODY_BYTES_MAX) return TOO_LARGE;
-      if (text.bytes > Math.max(length, BYTES_COUNTED) && !held.hold(text.bytes)) return OVERLOADED_BODY;
+      if (end > BODY_BYTES_MAX) return TOO_LARGE;
+      if (end > Math.max(length, BYTES_COUNTED) && !held.hold(end)) return OVERLOADED_BODY;
+      if (end > body.length) body = new Uint8Array(body.buffer.transfer(Math.max(end, 2 * bytes)));
+      body.set(piece, bytes);
+      bytes = end;
     }
     if (isCut) return INVALID_BODY;
     held.keep();
-    context.bodyBytes = text.bytes;
-    return text.bytes === 0 ? NO_BODY : ok(parse(text.whole()));
+    context.bodyBytes = bytes;
+    return bytes === 0 ? NO_BODY : read(body.subarray(0, bytes));
   } catch (error) {
     return unreadable(error);
-  }
-}
-
-/** Text that arrives in pieces. What is not UTF-8 is counted on: its size is checked first. */
-class CountedText {
-  bytes = 0;
-  #text = '';
-  #error: unknown;
-  readonly #decoder = new TextDecoder('utf-8', { fatal: true });
-
-  add(piece: Uint8Array): void {
-    this.bytes += piece.byteLength;
-    this.#decode(piece);
-  }
-
-  /** Throws the decoder's error if it is not UTF-8. */
-  whole(): string {
-    this.#decode();
-    if (this.#error !== undefined) throw this.#error;
-    return this.#text;
-  }
-
-  #decode(piece?: Uint8Array): void {
-    try {
-      if (this.#error === undefined) this.#text += this.#decoder.decode(piece, { stream: piece !== undefined });
-    } catch (error) {
-      this.#error = error;
-    }
   }
 }
 
