@@ -4,17 +4,21 @@ import type { Problem } from '../ground/problem.ts';
 import type { RateLimitState, RateLimitStates } from '../ground/rate-limit.ts';
 import { type Bound, type Holder, hasRoom, remainingOf, stateOf } from './holder.ts';
 
-/** `full`: the limits with too little left for the call; `over_quota` if at least one is a quota. */
-export type Decision =
-  | { readonly is: 'admitted' }
-  | { readonly is: 'over_limit' | 'over_quota'; readonly full: readonly Bound[] };
-
-const ADMITTED: Decision = { is: 'admitted' };
-
-export function decide(holders: readonly Holder[], units: number): Decision {
-  if (haveRoom(holders, units)) return ADMITTED;
+/** Returns why a call isn't admitted; null: it is. One that costs more than a limit never will be. */
+export function refusalOf(holders: readonly Holder[], units: number, nowMs: number): Problem | null {
+  if (haveRoom(holders, units)) return null;
   const full = holders.flatMap(({ bounds }) => bounds.filter((bound) => !hasRoom(bound, units)));
-  return { is: full.some(isQuota) ? 'over_quota' : 'over_limit', full };
+  const isOverQuota = full.some(isQuota);
+  const waitedFor = full.filter((bound) => isQuota(bound) === isOverQuota);
+  const isTooCostly = full.some(({ limit }) => units > limit.requests);
+  const retryAfterS = Math.max(...waitedFor.map((bound) => stateOf(bound, nowMs).resetS));
+  return {
+    code: isOverQuota ? 'quota_exceeded' : 'rate_limited',
+    retryAfterS: isTooCostly ? null : retryAfterS,
+    limits: statesOf(holders, nowMs),
+    ...(full.every(isOwners) && { of: 'owner' as const }),
+    ...(waitedFor.every(isOwners) && { waitsFor: 'owner' as const }),
+  };
 }
 
 /** Returns whether all limits have room. Loops, because closures would double the cost of each call's decision. */
@@ -26,26 +30,6 @@ function haveRoom(holders: readonly Holder[], units: number): boolean {
 const isQuota = ({ name }: Bound): boolean => name === 'quota' || name === 'owner-quota';
 
 const isOwners = ({ name }: Bound): boolean => name === 'owner' || name === 'owner-quota';
-
-/** Returns the problem of a call that wasn't admitted. A call that costs more than a limit never will be. */
-export function refusalOf(
-  { is, full }: Exclude<Decision, { is: 'admitted' }>,
-  limits: RateLimitStates,
-  units: number,
-  nowMs: number,
-): Problem {
-  const code = is === 'over_quota' ? 'quota_exceeded' : 'rate_limited';
-  const waitedFor = full.filter((bound) => isQuota(bound) === (is === 'over_quota'));
-  const isTooCostly = full.some(({ limit }) => units > limit.requests);
-  const retryAfterS = Math.max(...waitedFor.map((bound) => stateOf(bound, nowMs).resetS));
-  return {
-    code,
-    retryAfterS: isTooCostly ? null : retryAfterS,
-    limits,
-    ...(full.every(isOwners) && { of: 'owner' as const }),
-    ...(waitedFor.every(isOwners) && { waitsFor: 'owner' as const }),
-  };
-}
 
 export const statesOf = (holders: readonly Holder[], nowMs: number): RateLimitStates => {
   const states: RateLimitState[] = [];

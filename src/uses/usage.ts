@@ -7,7 +7,7 @@ import type { Quota, RateLimitStates } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { RandomBytes } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
-import { decide, refusalOf, roomFor, statesOf } from './decision.ts';
+import { refusalOf, roomFor, statesOf } from './decision.ts';
 import { Exchange } from './exchange.ts';
 import type { Holder } from './holder.ts';
 import { type CountedKey, Holders, type HoldersOptions, type ReadCounts } from './holders.ts';
@@ -73,10 +73,10 @@ export function createUsage(options: UsageOptions) {
     admit(holder: Holder, units = 1): Result<RateLimitStates, Problem> {
       const nowMs = clock.nowMs();
       const holders = known.withOwner(known.current(holder), nowMs);
-      const decision = decide(holders, units);
-      if (decision.is !== 'admitted') {
+      const refusal = refusalOf(holders, units, nowMs);
+      if (refusal !== null) {
         for (const one of holders) logShare(one);
-        return err(refusalOf(decision, statesOf(holders, nowMs), units, nowMs));
+        return err(refusal);
       }
       count(holders, units);
       return ok(statesOf(holders, nowMs));
