@@ -31,20 +31,15 @@ const NAT64_LOCAL = [0x64, 0xff9b, 1];
 
 /** Returns the groups of an IPv6 address in any spelling (RFC 4291 §2.2); null if it isn't one. */
 function groupsOf(address: string): readonly number[] | null {
-  const [head = '', tail] = (address.split('%', 1)[0] ?? '').replace(DOTTED, asGroups).split('::');
-  const before = head === '' ? [] : head.split(':');
-  const after = tail ? tail.split(':') : [];
-  const zeros = 8 - before.length - after.length;
-  if (tail === undefined ? zeros !== 0 : zeros < 0) return null;
-  const groups = [...before, ...Array<string>(zeros).fill('0'), ...after].map((group) => Number.parseInt(group, 16));
-  return groups.some(Number.isNaN) ? null : groups;
-}
-
-const DOTTED = /(\d+)\.(\d+)\.(\d+)\.(\d+)$/;
-
-function asGroups(_all: string, ...bytes: readonly string[]): string {
-  const [a, b, c, d] = bytes.map(Number) as [number, number, number, number];
-  return `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
+  const [spelled = ''] = address.split('%', 1);
+  const url = /^[\da-f:.]+$/i.test(spelled) ? URL.parse(`http://[${spelled}]`) : null; // which has one spelling, without dots
+  if (url === null) return null;
+  const [before = [], after = []] = url.hostname
+    .slice(1, -1)
+    .split('::')
+    .map((part) => part.split(':').filter(Boolean));
+  const zeros = Array<string>(8 - before.length - after.length).fill('0');
+  return [...before, ...zeros, ...after].map((group) => Number.parseInt(group, 16));
 }
 
 /** Returns whether a host is a loopback name or address: as in `URL.hostname`, or IPv6 without brackets. */
