@@ -96,7 +96,7 @@ const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 /** Formats a time in UTC with milliseconds. Years beyond RFC 3339, typed by hand, become the first or last time. */
 export const rfc3339 = (ms: number): string => new Date(Math.min(Math.max(ms, FIRST_MS), LAST_MS)).toISOString();
 
-// These wait in real time: sockets, disks and threads don't follow a test's clock.
+// These wait in real time unless a clock is given: sockets, disks and threads don't follow a test's clock.
 
 export const sleep = (ms: number): Promise<void> => new Promise((resolve) => void systemClock.after(ms, resolve));
 
@@ -108,10 +108,11 @@ export async function withTimeout<T, Fallback>(
   promise: Promise<T>,
   ms: number,
   fallback: Fallback,
+  clock = systemClock,
 ): Promise<T | Fallback> {
   let cancel: Cancel | undefined;
   const timeout = new Promise<Fallback>((resolve) => {
-    cancel = systemClock.after(ms, () => resolve(fallback));
+    cancel = clock.after(ms, () => resolve(fallback));
   });
   try {
     return await Promise.race([promise, timeout]);

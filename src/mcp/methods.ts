@@ -8,7 +8,7 @@ import type { Tool } from '../calls/tool.ts';
 import { once } from '../ground/cache.ts';
 import { LIMITS } from '../ground/limits/index.ts';
 import type { Awaitable } from '../ground/result.ts';
-import type { Clock } from '../ground/runtime.ts';
+import { type Clock, withTimeout } from '../ground/runtime.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import { redact } from '../watch/redact.ts';
@@ -216,10 +216,10 @@ function callOfNamed(
 }
 
 /** Waits for a resource's content for a minute at most: its function may never end. */
-function contentsInTime(resource: Resource, clock: Clock): Promise<string> {
-  const { promise: outOfTime, reject } = Promise.withResolvers<never>();
-  const cancel = clock.after(TOOL_TIMEOUT_MS, () => reject(new Error(`${resource.uri}: it is read for too long`)));
-  return Promise.race([contentsOf(resource), outOfTime]).finally(cancel);
+async function contentsInTime(resource: Resource, clock: Clock): Promise<string> {
+  const contents = await withTimeout(contentsOf(resource), TOOL_TIMEOUT_MS, null, clock);
+  if (contents === null) throw new Error(`${resource.uri}: it is read for too long`);
+  return contents;
 }
 
 /** Rejects with an Error if no response has room for the content: a problem would invite a retry. */

@@ -5,7 +5,7 @@ import type { JSONWebKeySet } from 'jose';
 import { singleFlight } from '../ground/cache.ts';
 import { fetchDocument, fetchFault, inTime } from '../ground/fetching.ts';
 import { isLoopback } from '../ground/ip.ts';
-import type { Clock } from '../ground/runtime.ts';
+import { type Clock, withTimeout } from '../ground/runtime.ts';
 import { expected, isObject, type JsonObject } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import { createOutageLog, type OutageLog } from '../watch/outage.ts';
@@ -214,17 +214,11 @@ export function createIssuerCache<T>(load: () => Promise<T>, options: IssuerCach
       const old = keptWithin(lastsMs);
       const fetched = refresh();
       if (old === null) return fetched;
-      let cancel = () => {};
-      const waited = new Promise<T>((resolve) => {
-        cancel = clock.after(WAIT_MS_MAX, () => resolve(old));
-      });
       try {
-        return await Promise.race([fetched, waited]);
+        return await withTimeout(fetched, WAIT_MS_MAX, old, clock);
       } catch (error) {
         issuerOutageIn(error);
         return old;
-      } finally {
-        cancel();
       }
     },
   };
