@@ -99,18 +99,15 @@ export interface Running {
 /** The URL of a server with default settings. */
 const USUAL_URL = `http://${VARIABLES.HOST.unset}:${VARIABLES.PORT.unset}`;
 
-/** Returns the beginning of the command, for the shell that started the server. Null: an issuer signs, or there is none. */
-export const mintingCommand = (config: Config, running: Running): string | null => commandOf(config, running, quoted);
-
-/** Returns the same for anyone to read: with the server's address, but only the names of other settings. */
-export const shownMintingCommand = (config: Config, running: Running): string | null =>
-  commandOf(config, running, () => '…');
-
-function commandOf(
+/**
+ * Returns the beginning of the command, by default for the shell that started the server. `shown`: how the values of
+ * settings are written, but for the server's address. Null: an issuer signs, or there is none.
+ */
+export function mintingCommand(
   { database, jwt }: Config,
   { env, publicUrl, runScript }: Running,
-  shown: (value: string) => string,
-) {
+  shown: (value: string) => string = quoted,
+): string | null {
   if (runScript === null || (jwt.kind !== 'secret' && jwt.kind !== 'dev-secret')) return null;
   // The generated secret is stored beside the database file.
   const isBesideFile = jwt.kind === 'dev-secret' && database.mode === 'embedded';

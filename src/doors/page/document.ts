@@ -4,7 +4,7 @@
 import { admittedIds } from '../../config/client-ids.ts';
 import type { Config } from '../../config/config.ts';
 import type { Env } from '../../config/env.ts';
-import { shownMintingCommand } from '../../config/settings-report.ts';
+import { mintingCommand } from '../../config/settings-report.ts';
 import { once } from '../../ground/cache.ts';
 import { pagePolicy } from '../../ground/html.ts';
 import type { Fragment } from '../../ground/inline.ts';
@@ -71,7 +71,8 @@ export function keysPageRoute(options: KeysPageOptions): Handler {
   const signIn = config.keysPage?.signIn ?? null; // without it people sign in with a link, or paste a token
   const resource = config.jwtAudience ?? address.url; // a token's audience doesn't depend on the name in the request
   const findIssuer = signIn && issuerFinder(signIn, resource, clock, log);
-  const mints = shownMintingCommand(config, { env, publicUrl: address.url, runScript });
+  // For anyone to read: with the names of settings alone.
+  const mints = mintingCommand(config, { env, publicUrl: address.url, runScript }, () => '…');
   const load = once(async () => {
     const { names = [] } = (await loadPart?.()) ?? {};
     const parts = { ...PARTS, 'shared.js': `export const shared = { ${names.join(', ')} };\n` };
