@@ -36,7 +36,8 @@ export type Asked =
 export type VerifierProcess = Awaited<ReturnType<typeof startVerifier>>;
 
 const PYTHON = `
-import asyncio, json, sys, threading, time, types
+import asyncio, json, logging, sys, threading, time, types
+logging.disable()
 sys.path.insert(0, sys.argv[1])
 for name in ("mcp", "mcp.server", "mcp.server.auth", "mcp.server.auth.provider"):
     sys.modules[name] = types.ModuleType(name)
@@ -75,7 +76,7 @@ import process from 'node:process';
 import { createInterface } from 'node:readline';
 import { createVerifier } from './verifier.js';
 const [url, id, key] = process.argv.slice(2);
-const verifier = createVerifier({ url, id, key });
+const verifier = createVerifier({ url, id, key, onError: () => undefined });
 async function answerTo({ close, times, keys, key, asToken, ...demand }) {
   if (close) return (await verifier.close()) ?? null;
   if (!times) return verifier.verify(key, demand);

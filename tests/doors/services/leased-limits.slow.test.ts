@@ -43,7 +43,7 @@ async function startCustomer(started: AsyncDisposableStack, runtimes: readonly R
   const verifiers: Verifier[] = [];
   for (let service = 0; service < SERVICES; service += 1) {
     const { id, key } = await at.createKey(`operator ${service}`, ['introspect']);
-    verifiers.push(createVerifier({ url: at.url, id, key }));
+    verifiers.push(createVerifier({ url: at.url, id, key, onError: () => undefined }));
   }
   return { at, verifiers };
 }

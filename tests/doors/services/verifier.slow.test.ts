@@ -26,7 +26,7 @@ describe.each(
     async () => {
       await using at = await startServers(mode, runtimes, { RATE_LIMIT_REQUESTS: '0' });
       const { id, key } = await at.createKey('operator', ['introspect']);
-      const verifier = createVerifier({ url: at.url, id, key });
+      const verifier = createVerifier({ url: at.url, id, key, onError: () => undefined });
       const late: [string, number][] = [];
       const letsIn = async (made: string) => (await verifier.verify(made, { scopes: ['read'] })).ok;
       for (let time = 0; time < TIMES; time += AT_ONCE) {
