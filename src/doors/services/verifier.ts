@@ -668,8 +668,9 @@ function reasonIn(path: string, { status, body }: ServerResponse): string | unde
 /** Returns why there is no response. On Node the reason is in the cause, whose message may be empty. */
 function reasonOf(thrown: unknown): string {
   const { cause = thrown } = thrown as Error;
-  const { code, message } = cause as { readonly code?: unknown; readonly message?: unknown };
-  return [code, message].filter((part) => typeof part === 'string' && part !== '').join(': ') || String(thrown);
+  const { code = '', message = '' } = cause as { readonly code?: unknown; readonly message?: unknown };
+  const parts = String(message).startsWith(String(code)) ? [message] : [code, message]; // Bun begins with the code
+  return parts.filter((part) => typeof part === 'string' && part !== '').join(': ') || String(thrown);
 }
 
 /** Returns the base URL of the routes. Throws an Error without possible secrets if it is invalid. */
