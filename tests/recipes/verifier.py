@@ -70,11 +70,14 @@ class KeyVerifier:
         return math.inf if self._known is None else since(self._known)
     def close(self):
         """Tells, within 2 s, what was let in. Then nobody is let in."""
-        end = time.monotonic() + 2
+        end, pause = time.monotonic() + 2, 0.25
         self._closed.set()
-        while self._untold and time.monotonic() < end:
-            self._post("/changes", {"used": text(self._take())}, end - time.monotonic())
-        self._listener.ident and self._listener.join(max(0, end - time.monotonic()))
+        while (self._untold or self._questions or self._listener.is_alive()) and time.monotonic() < end:
+            told, within = self._take(), end - time.monotonic()  # what is under way may be refused, and told again
+            status, after, _ = self._post("/changes", {"used": text(told)}, within) if told else (429, 0.01, {})
+            self._settle(told, 400 if status == 429 else status)
+            400 <= status < 500 and time.sleep(max(0, min(pause, after or pause, end - time.monotonic())))
+            pause *= 2 if told else 1
         self._pool.shutdown(wait=False)
         self._forget_all()
     async def _decide(self, key, scopes, cost, wait):  # a question goes on though who waits for it is interrupted
@@ -181,8 +184,7 @@ class KeyVerifier:
                             metadata, body.get("parent"))  # all checks of the key get the same, so nobody may change it
         if not {"lease_ms", "lease_uses", "marks", "tell"} <= set(body) or not cursor or cursor != self._cursor:
             return identity, True
-        if len(self._answers) >= KEYS_MAX or len(self._by_mark) + len(self._holders) >= 5 * KEYS_MAX:
-            self._forget_all()
+        (len(self._answers) >= KEYS_MAX or len(self._by_mark) + len(self._holders) >= 5 * KEYS_MAX) and self._forget_all()
         holders = [self._lend(lent, asked[0], told) for lent in body["lease_uses"]]
         self._answers[digest] = Answer(identity, body["marks"], holders, body["tell"], later(asked, body["lease_ms"]))
         for mark in body["marks"]:
@@ -223,8 +225,7 @@ class KeyVerifier:
             status, retry_after, body = self._post("/changes", form, within)
             with self._lock:
                 self._settle(told, 400 if status == 429 else status)
-                if status == 200:
-                    self._heard(body, asked)
+                status == 200 and self._heard(body, asked)
             self._begun.set()
             if status == 200:
                 pause = 0.25
@@ -233,8 +234,7 @@ class KeyVerifier:
                 self._closed.wait(min(pause, retry_after if retry_after is not None else math.inf))
                 pause = min(2 * pause, 5)
     def _heard(self, body, asked):
-        if body.get("all"):
-            self._forget_all()
+        body.get("all") and self._forget_all()
         for digest in [one for mark in map(str, body["changed"]) for one in self._by_mark.pop(mark, ())]:
             self._forget(digest)
         self._cursor, self._bound, self._away = body["cursor"], body["bound_ms"], False

@@ -242,6 +242,7 @@ class KeyVerifier implements Verifier {
   /** The first request of the loop. */
   readonly #first: Promise<Next>;
   readonly #listening: Promise<void>;
+  #closed: Promise<void> | undefined;
 
   constructor(options: VerifierOptions) {
     this.#server = new Server(options);
@@ -274,18 +275,30 @@ class KeyVerifier implements Verifier {
     return this.#known === undefined ? Number.POSITIVE_INFINITY : sinceMs(this.#known, at);
   }
 
-  async close(): Promise<void> {
-    if (this.#closing.signal.aborted) return;
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
     const untilMs = performance.now() + CLOSE_MS_MAX;
     this.#closing.abort();
     this.#turns.turnAway();
     const giveUp = setTimeout(() => this.#server.close(), CLOSE_MS_MAX / 2);
     await Promise.all([this.#isReporting && this.#listening, ...this.#reporting]);
     clearTimeout(giveUp);
-    while (this.#unreported.size > 0 && performance.now() < untilMs) {
+    for (let pauseMs = PAUSE_MS_MIN; this.#unreported.size > 0 && performance.now() < untilMs; ) {
       const reports = this.#take();
       const fields = { cursor: this.#cursor, used: textOf(reports) };
-      await this.#server.post('/changes', fields, Math.max(1, untilMs - performance.now())).catch(() => {});
+      const leftMs = Math.max(1, untilMs - performance.now());
+      const { status, retryAfterS = Infinity } = await this.#server
+        .post('/changes', fields, leftMs)
+        .catch(() => NO_RESPONSE);
+      if (!isRefused(status)) continue;
+      this.#reportLater(reports);
+      const waitMs = Math.min(pauseMs, retryAfterS * 1000, Math.max(0, untilMs - performance.now()));
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
+      pauseMs *= 2;
     }
     this.#server.close();
     await this.#listening;

@@ -59,5 +59,33 @@ describe.each(PROGRAMS)('on %s', (program, keyId, codeOf) => {
       expect(await client.ask({ key })).toMatchObject({ ok: false, status: 503 });
       expect(await client.end()).toBe(0);
     });
+
+    test('what it let in is told when it is closed, although the first requests that tell it are refused', async () => {
+      const [{ key, id }, service] = [await at.createKey('yves'), await at.createKey('operator', ['introspect'])];
+      const own = await startVerifier(program, at.url, service);
+      let letIn = 0;
+      const letsIn = async () => {
+        expect(await own.decided({ key })).toMatchObject({ ok: true });
+        letIn += 1;
+      };
+      await waitFor(async () => {
+        const before = at.asked.get('/introspect');
+        await letsIn();
+        return at.asked.get('/introspect') === before;
+      });
+      let refusals = Number.POSITIVE_INFINITY;
+      at.between = async (path, passOn) => {
+        if (path !== '/changes' || refusals === 0) return passOn();
+        refusals -= 1;
+        return Response.json({ error: 'slow_down' }, { status: 429, headers: { 'Retry-After': '1' } });
+      };
+      for (let times = 0; times < 3; times += 1) await letsIn();
+      const closing = own.ask({ close: true });
+      refusals = 2;
+      await closing;
+      at.between = null;
+      expect(await own.end()).toBe(0);
+      await waitFor(async () => (await at.usesOf('yves'))[id] === letIn);
+    });
   });
 });
