@@ -1,9 +1,10 @@
 // Implements the changes of the key store, each as one idempotent statement. If it changes nothing, an earlier try may have.
 
+import { StoreOutage } from '../ground/result.ts';
 import { type Origin, personOf } from '../keys/actor.ts';
 import { type ApiKeyRecord, fingerprintOf } from '../keys/record.ts';
 import type { Changed, KeyChanges } from '../keys/store.ts';
-import type { Database, Statement, Value } from './database.ts';
+import { type Database, firstOf, type Statement, type Value, type Written, wholeIn } from './database.ts';
 import { COLUMNS, columnsOf, compared, hasSecret, rowBy } from './rows.ts';
 
 // A timed-out INSERT may still run after its retry succeeded, even after the key was deleted: then `changes` has it.
@@ -45,6 +46,13 @@ WHERE id = ?1 AND user_id = ?2 AND active = 1 RETURNING key_hash`;
 // A trigger deletes the row, because a DELETE could not say who makes it.
 const REMOVE = 'UPDATE api_keys SET deleting = 1, changed_by = ?3 WHERE id = ?1 AND user_id = ?2 RETURNING key_hash';
 
+/** Select the number of the last change of ?1, for a condition of `writeAsRead`. */
+export const LAST_CHANGE = {
+  key: '(SELECT coalesce(max(seq), 0) FROM key_events WHERE key_id = ?1)',
+  owner: '(SELECT coalesce(max(seq), 0) FROM key_events WHERE key_id IS NULL AND owner = ?1)',
+  hash: '(SELECT coalesce(max(seq), 0) FROM changes WHERE key_hash = ?1)',
+};
+
 // A rotation only changes what it has read: a late duplicate, or one that another preceded, does nothing.
 const ROTATED = 'rotations = rotations + 1, changed_by = ?7, expires_at_ms = coalesce(?8, expires_at_ms)';
 const ROTATABLE =
@@ -75,14 +83,41 @@ WHERE id = ?1 AND second_hash = ?2 AND second_is = 'next' AND rotations = ?3 AND
 
 const EVENT = 'SELECT fingerprint FROM key_events WHERE key_id = ?1 AND request_id = ?2 ORDER BY seq DESC LIMIT 1';
 
+const TRIES_MAX = 10;
+
+/**
+ * Writes what depends on a number of LAST_CHANGE being its last argument, as it is read here: what arrives late puts nothing
+ * back over what is newer. `repeated` of the result: an earlier try has made the change.
+ */
+export async function writeAsRead(
+  db: Database,
+  last: string,
+  { args = [], ...statement }: Statement,
+): Promise<Written> {
+  const { fairnessKey } = statement;
+  const reading = { sql: `SELECT ${last} AS seq`, args: args.slice(0, 1), fairnessKey };
+  const lastSeq = async () => wholeIn(firstOf(await db.read(reading)), 'seq');
+  let wasRepeated = false;
+  for (let tries = 0, seq = await lastSeq(); tries < TRIES_MAX; tries += 1) {
+    const written = await db.write({ ...statement, args: [...args, seq] });
+    wasRepeated ||= written.repeated;
+    const before = seq;
+    if (written.rows.length > 0 || written.changed > 0) return written;
+    seq = await lastSeq();
+    if (seq === before) return { ...written, repeated: wasRepeated && tries > 0 };
+  }
+  throw new StoreOutage('it is changed all the time');
+}
+
 /** Runs a change of one key that returns its `key_hash`. Null: nothing was changed. */
 export async function changeKey(
   db: Database,
   keyId: string,
   { requestId }: Origin,
   statement: Statement,
+  write: (statement: Statement) => Promise<Written> = (one) => db.write(one),
 ): Promise<Changed | null> {
-  const { rows, repeated } = await db.write(statement);
+  const { rows, repeated } = await write(statement);
   const [row] = rows;
   if (row !== undefined) return { fingerprint: fingerprintOf(String(row.key_hash)) };
   if (!repeated) return null;
@@ -100,13 +135,12 @@ export async function hasChanged(db: Database, write: Statement, left: Statement
 }
 
 export function keyChanges(db: Database): KeyChanges {
-  /** Changes a key of an owner, or of anybody. `given`: the arguments from ?4 on. */
-  const changeOwn = (sql: string, owner: string | null, keyId: string, origin: Origin, ...given: readonly Value[]) =>
-    changeKey(db, keyId, origin, {
-      sql,
-      args: [keyId, owner, JSON.stringify(origin), ...given],
-      fairnessKey: owner === null ? undefined : fairnessKeyOf(owner, origin),
-    });
+  /** Returns the change of a key of an owner, or of anybody. `given`: the arguments from ?4 on. */
+  const ofOwn = (sql: string, owner: string | null, keyId: string, origin: Origin, ...given: readonly Value[]) => ({
+    sql,
+    args: [keyId, owner, JSON.stringify(origin), ...given],
+    fairnessKey: owner === null ? undefined : fairnessKeyOf(owner, origin),
+  });
 
   return {
     async insert(record, keysMax, origin) {
@@ -119,8 +153,8 @@ export function keyChanges(db: Database): KeyChanges {
       return isThere ? 'created' : 'limit_reached';
     },
 
-    deactivate: (userId, keyId, origin) => changeOwn(DEACTIVATE, userId, keyId, origin),
-    remove: (userId, keyId, origin) => changeOwn(REMOVE, userId, keyId, origin),
+    deactivate: (userId, keyId, origin) => changeKey(db, keyId, origin, ofOwn(DEACTIVATE, userId, keyId, origin)),
+    remove: (userId, keyId, origin) => changeKey(db, keyId, origin, ofOwn(REMOVE, userId, keyId, origin)),
 
     async edit(owner, keyId, fields, origin, read) {
       const { names, values } = columnsOf(fields);
@@ -131,8 +165,10 @@ export function keyChanges(db: Database): KeyChanges {
       const is = names.map((name, at) => compared(name, marks[at]));
       const sql = `UPDATE api_keys SET (changed_by, ${names}) = (?3, ${marks})
 WHERE id = ?1 AND (?2 IS NULL OR user_id = ?2) AND (${was}) IS NOT (${is})
-AND (?4 IS NULL OR (json(scopes), expires_at_ms, active) IS (?4, ?5, ?6)) RETURNING key_hash`;
-      return changeOwn(sql, owner, keyId, origin, ...asRead, ...values);
+AND (?4 IS NULL OR (json(scopes), expires_at_ms, active) IS (?4, ?5, ?6))
+AND ${LAST_CHANGE.key} = ?${values.length + 7} RETURNING key_hash`;
+      const edit = ofOwn(sql, owner, keyId, origin, ...asRead, ...values);
+      return changeKey(db, keyId, origin, edit, (one) => writeAsRead(db, LAST_CHANGE.key, one));
     },
 
     async revokeByHashes(keyHashes, nowMs, origin, fairnessKey) {

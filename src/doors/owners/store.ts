@@ -2,7 +2,8 @@
 
 import type { Origin } from '../../keys/actor.ts';
 import type { OwnerSettings } from '../../keys/record.ts';
-import { type Database, firstOf, type Statement, type Value } from '../../store/database.ts';
+import { type Database, firstOf, type Value } from '../../store/database.ts';
+import { LAST_CHANGE, writeAsRead } from '../../store/key-changes.ts';
 import { OWNER_SETTINGS, storedOwnerOf } from '../../store/owner-settings.ts';
 
 /** Fields that are given are set; null: back to the server's. */
@@ -46,9 +47,9 @@ FROM names WHERE names.owner IS NOT NULL AND before <= ${PAGE.keys} LIMIT ${PAGE
 SELECT n.owner, n.before, ${OWNER_SETTINGS}, EXISTS (SELECT 1 FROM blocked_owners b WHERE b.owner = n.owner) AS blocked
 FROM names n LEFT JOIN owners o ON o.owner = n.owner ORDER BY n.owner IS NULL, n.owner`;
 
-const BLOCK = `INSERT INTO blocked_owners (owner, changed_by) VALUES (?1, ?2) ON CONFLICT DO NOTHING RETURNING owner`;
-// Only ends the block that was read: a late duplicate leaves a newer block alone.
-const UNBLOCK = `UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 AND blocked_at_ms = ?3
+const BLOCK = `INSERT INTO blocked_owners (owner, changed_by) SELECT ?1, ?2 WHERE ${LAST_CHANGE.owner} = ?3
+ON CONFLICT DO NOTHING RETURNING owner`;
+const UNBLOCK = `UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 AND ${LAST_CHANGE.owner} = ?3
 RETURNING owner`;
 
 const BLOCKED_AFTER = 'SELECT owner, blocked_at_ms FROM blocked_owners WHERE owner > ?1 ORDER BY owner LIMIT 1000';
@@ -67,7 +68,7 @@ const LEAVE = `INSERT INTO owners (owner, changed_by, deleting) SELECT ?1, ?2, 1
 ON CONFLICT (owner) DO UPDATE SET deleting = 1, changed_by = excluded.changed_by, changed_at_ms = excluded.changed_at_ms`;
 
 /** Open codes would make keys of an owner who has left. */
-const DELETE_CODES = 'DELETE FROM codes WHERE owner = ?1';
+const DELETE_CODES = `DELETE FROM codes WHERE owner = ?1 AND ${LEFT} = ?2`;
 
 const HAS_ROWS = `SELECT EXISTS (SELECT 1 FROM api_keys WHERE user_id = ?1) OR EXISTS (SELECT 1 FROM owners WHERE owner = ?1)
 OR EXISTS (SELECT 1 FROM holders WHERE owner = ?1) OR EXISTS (SELECT 1 FROM ended_uses WHERE owner = ?1)
@@ -101,9 +102,10 @@ export function createOwnerStore(db: Database) {
     return false;
   }
 
-  async function changed(sql: string, args: NonNullable<Statement['args']>): Promise<boolean> {
-    const { rows, repeated } = await db.write({ sql, args });
-    return rows.length > 0 || repeated;
+  async function change(sql: string, owner: string, origin: Origin, ...given: readonly Value[]): Promise<boolean> {
+    const args = [owner, JSON.stringify(origin), ...given];
+    const { rows, changed, repeated } = await writeAsRead(db, LAST_CHANGE.owner, { sql, args });
+    return rows.length > 0 || changed > 0 || repeated;
   }
 
   return {
@@ -129,30 +131,24 @@ export function createOwnerStore(db: Database) {
     },
 
     /** Changes settings. Returns false if nothing was different. */
-    async set(owner: string, edit: OwnerEdit, origin: Origin): Promise<boolean> {
+    set(owner: string, edit: OwnerEdit, origin: Origin): Promise<boolean> {
       const { names, values } = ownerColumnsOf(edit);
       const marks = values.map((_, at) => `?${at + 3}`);
       // Inserts no row that would only say that nothing is set.
-      const { changed, repeated } = await db.write({
-        sql: `INSERT INTO owners (owner, changed_by, ${names}) SELECT ?1, ?2, ${marks}
-WHERE coalesce(${marks}, NULL) IS NOT NULL OR EXISTS (SELECT 1 FROM owners WHERE owner = ?1)
+      const sql = `INSERT INTO owners (owner, changed_by, ${names}) SELECT ?1, ?2, ${marks}
+WHERE (coalesce(${marks}, NULL) IS NOT NULL OR EXISTS (SELECT 1 FROM owners WHERE owner = ?1))
+AND ${LAST_CHANGE.owner} = ?${values.length + 3}
 ON CONFLICT (owner) DO UPDATE SET (changed_by, changed_at_ms, ${names}) =
 (excluded.changed_by, excluded.changed_at_ms, ${names.map((name) => `excluded.${name}`)})
-WHERE (${names.map((name) => `owners.${name}`)}) IS NOT (${names.map((name) => `excluded.${name}`)})`,
-        args: [owner, JSON.stringify(origin), ...values],
-      });
-      return changed > 0 || repeated;
+WHERE (${names.map((name) => `owners.${name}`)}) IS NOT (${names.map((name) => `excluded.${name}`)})`;
+      return change(sql, owner, origin, ...values);
     },
 
     /** Blocks an owner. Returns false if he was blocked already. */
-    block: (owner: string, origin: Origin) => changed(BLOCK, [owner, JSON.stringify(origin)]),
+    block: (owner: string, origin: Origin) => change(BLOCK, owner, origin),
 
     /** Unblocks an owner. Returns false if he was not blocked. */
-    async unblock(owner: string, origin: Origin): Promise<boolean> {
-      const sql = 'SELECT blocked_at_ms FROM blocked_owners WHERE owner = ?';
-      const [block] = await db.read({ sql, args: [owner] });
-      return block !== undefined && changed(UNBLOCK, [owner, JSON.stringify(origin), Number(block.blocked_at_ms)]);
-    },
+    unblock: (owner: string, origin: Origin) => change(UNBLOCK, owner, origin),
 
     /** Returns the next blocked owners after a name; none: there are no more. */
     async blockedAfter(owner: string) {
@@ -162,7 +158,7 @@ WHERE (${names.map((name) => `owners.${name}`)}) IS NOT (${names.map((name) => `
 
     /** Deletes the codes of keys that are not made yet. */
     async deleteCodes(owner: string): Promise<void> {
-      await db.write({ sql: DELETE_CODES, args: [owner] });
+      await db.write({ sql: DELETE_CODES, args: [owner, (await rangesOf(owner)).kept] });
     },
 
     /** Deletes up to DELETED_AT_ONCE keys of an owner. Returns how many. */
@@ -176,7 +172,7 @@ WHERE (${names.map((name) => `owners.${name}`)}) IS NOT (${names.map((name) => `
     async leave(owner: string, origin: Origin): Promise<void> {
       const { kept: before } = await rangesOf(owner);
       await db.writeAll([
-        { sql: DELETE_CODES, args: [owner] },
+        { sql: DELETE_CODES, args: [owner, before] },
         { sql: LEAVE, args: [owner, JSON.stringify(origin), before] },
       ]);
       const { ranges, kept } = await rangesOf(owner);

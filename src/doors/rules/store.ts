@@ -2,6 +2,7 @@
 
 import type { Origin } from '../../keys/actor.ts';
 import { type Database, firstOf, listIn, type Row, textIn, wholeIn } from '../../store/database.ts';
+import { LAST_CHANGE, writeAsRead } from '../../store/key-changes.ts';
 import { scopesFrom } from '../../store/rows.ts';
 import { RULE_MAXIMA, type Rule } from './rule.ts';
 
@@ -96,9 +97,13 @@ WHERE NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?3) AND ${REFUSAL} IS N
 
 const ADDING = `SELECT EXISTS (SELECT 1 FROM rules WHERE id = ?1) AS is_added, ${REFUSAL} AS refusal`;
 
-/** Sets where the key set of rule ?3 comes from; unless ?4 is 1, only if nothing is known of the issuer yet. */
-const SET_KEY_SET = `INSERT INTO issuers (issuer, jwks) SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM rules WHERE id = ?3)
+/** Sets where key sets come from, of the issuer of the rule with hash ?1; unless ?4 is 1, only if none is known yet. */
+const setKeySetIf = (more: string) => `INSERT INTO issuers (issuer, jwks) SELECT ?2, ?3
+WHERE EXISTS (SELECT 1 FROM rules WHERE hash = ?1) AND ${more}
 ON CONFLICT (issuer) DO UPDATE SET jwks = excluded.jwks WHERE ?4 = 1 AND jwks IS NOT excluded.jwks`;
+const SET_KEY_SET = setKeySetIf(`${LAST_CHANGE.hash} = ?5`);
+/** Sets them in the transaction of an INSERT that has added the rule. */
+const ADD_KEY_SET = setKeySetIf('changes() > 0');
 
 const REMOVE = 'UPDATE rules SET deleting = 1, changed_by = ?2 WHERE id = ?1';
 
@@ -142,14 +147,14 @@ export function createRuleStore(db: Database) {
       const args = [id, keyId, hash, issuer, subject, ...listed, scopes && JSON.stringify(scopes), createdAtMs];
       await db.writeAll([
         { sql: INSERT, args: [...args, JSON.stringify(origin)] },
-        { sql: SET_KEY_SET, args: [issuer, keySet ?? null, id, Number(keySet !== undefined)] },
+        { sql: ADD_KEY_SET, args: [hash, issuer, keySet ?? null, Number(keySet !== undefined)] },
       ]);
       const row = firstOf(await db.read({ sql: ADDING, args }));
       return row.is_added === 1 ? null : String(row.refusal ?? TRY_AGAIN);
     },
     /** Sets where the key set of a rule's issuer comes from, for all rules of that issuer. */
-    async setKeySet({ id, issuer }: Rule, keySet: KeySetSource): Promise<void> {
-      await db.write({ sql: SET_KEY_SET, args: [issuer, keySet, id, 1] });
+    async setKeySet({ hash, issuer }: Rule, keySet: KeySetSource): Promise<void> {
+      await writeAsRead(db, LAST_CHANGE.hash, { sql: SET_KEY_SET, args: [hash, issuer, keySet, 1] });
     },
     async remove(id: string, origin: Origin): Promise<void> {
       await db.write({ sql: REMOVE, args: [id, JSON.stringify(origin)] });

@@ -9,7 +9,7 @@ import { keysCommand } from '../../support/keys-command.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { storeOn } from '../../support/store-mode.ts';
 import { startPrimary } from '../../support/template.ts';
-import { bearer, createTestApp } from '../../support/test-app.ts';
+import { ADMINS, adminOf, bearer, createTestApp } from '../../support/test-app.ts';
 
 setDefaultTimeout(60_000);
 
@@ -18,7 +18,7 @@ async function farAway() {
   const sqld = started.use(await startPrimary());
   const proxy = started.use(await startProxy(sqld.url));
   const env = { ...sqld.env, DATABASE_URL: proxy.url };
-  const app = started.use(await createTestApp({ store: storeOn(env) }));
+  const app = started.use(await createTestApp({ store: storeOn(env), env: ADMINS }));
   return { app, env, proxy, alice: await bearer(app, 'alice'), [Symbol.asyncDispose]: () => started.disposeAsync() };
 }
 
@@ -45,7 +45,7 @@ test('POST /keys/update refuses what it refuses, and changes what it may, whatev
   const { app, proxy, alice } = far;
   const { id: keyId } = await app.createKey('alice', { scopes: ['read', 'write'], expiresInDays: 5 });
   const update = async (asked: object) => {
-    proxy.loseResponseTo('UPDATE api_keys SET name');
+    proxy.loseResponseTo('UPDATE api_keys SET (');
     const response = await postJson(`${app.url}/keys/update`, { keyId, ...asked }, alice);
     return [response.status, ((await response.json()) as { code?: string }).code];
   };
@@ -69,4 +69,79 @@ test('a rule that arrives once more, late, does not come back after it was remov
   expect((await keysCommand(env, ['rule', 'remove', stdout.trim()])).code).toBe(0);
   await letThrough();
   expect((await keysCommand(env, ['rule', 'list'])).stdout).toBe('');
+});
+
+type Far = Awaited<ReturnType<typeof farAway>>;
+
+const setOwner = async ({ app }: Far, input: object) => {
+  const { status, body } = await app.call('admin_update_owner', { owner: 'alice', ...input }, await adminOf(app));
+  expect(status).toBe(200);
+  return body;
+};
+
+const ISSUER = ['--issuer', 'https://issuer.example', '--subject', 'job', '--audience', 'here', '--jwks'];
+
+/** How a value is set, the statement that does it, and how it is read. */
+const SETTINGS: Record<
+  string,
+  [text: string, set: (far: Far, id: string, value: string) => unknown, read: typeof nameOf]
+> = {
+  'a block': ['INTO blocked_owners', (far, _, value) => setOwner(far, { blocked: value === 'one' }), blockOf],
+  "an owner's settings": [
+    'INTO owners',
+    (far, _, value) => setOwner(far, { metadata: { plan: value } }),
+    async (far) => (await setOwner(far, {})).metadata.plan,
+  ],
+  'keys update': ['UPDATE api_keys SET (', ({ app }, id, value) => app.keys('update', id, '--name', value), nameOf],
+  "an admin's edit of a key": [
+    'UPDATE api_keys SET (',
+    async ({ app }, keyId, name) => app.call('admin_update_key', { keyId, name }, await adminOf(app)),
+    nameOf,
+  ],
+  "an owner's edit of a key": [
+    'UPDATE api_keys SET (',
+    ({ app, alice }, keyId, name) => postJson(`${app.url}/keys/update`, { keyId, name }, alice),
+    nameOf,
+  ],
+  'a key set': [
+    'INTO issuers',
+    ({ app }, id, value) => app.keys('rule', 'add', id, ...ISSUER, `https://issuer.example/${value}`),
+    async ({ app }, id) =>
+      JSON.parse(await app.keys('rule', 'list', id, '--json'))
+        .keySet.split('/')
+        .at(-1),
+  ],
+};
+
+async function nameOf({ app, alice }: Far, id: string): Promise<string> {
+  const { body } = await app.call('list_api_keys', {}, alice);
+  return body.keys.find((key: { id: string }) => key.id === id).name;
+}
+
+async function blockOf(far: Far): Promise<string> {
+  return (await setOwner(far, {})).blocked ? 'one' : 'two';
+}
+
+test.each(Object.entries(SETTINGS))(
+  '%s that arrives once more, late, leaves a newer one alone',
+  async (_, [text, set, read]) => {
+    await using far = await farAway();
+    const { id } = await far.app.createKey('alice');
+    const letThrough = far.proxy.holdUp(text);
+    await set(far, id, 'one');
+    expect(await read(far, id)).toBe('one');
+    await set(far, id, 'two');
+    await letThrough();
+    expect(await read(far, id)).toBe('two');
+  },
+);
+
+test.each(Object.entries(SETTINGS))('%s whose response is lost is set nevertheless', async (_, [text, set, read]) => {
+  await using far = await farAway();
+  const { id } = await far.app.createKey('alice');
+  for (const value of ['one', 'two', 'one']) {
+    if (value === 'one') far.proxy.loseResponseTo(text);
+    await set(far, id, value);
+    expect(await read(far, id)).toBe(value);
+  }
 });
