@@ -4,6 +4,7 @@ import { expect, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { filesToWrite, readDocument } from './support/documents.ts';
+import { inRest } from './support/everything.ts';
 import { copyOfAll } from './support/source.ts';
 
 /** It stops every start that finds it. */
@@ -25,20 +26,24 @@ const TESTS = [
   'tests/api/openapi.test.ts',
 ];
 
-test('the tests stay green with the example of the README in place, and another tool beside it', async () => {
-  const root = copyOfAll();
-  const readme = readDocument('README.md');
-  const files = filesToWrite(readme.text);
-  expect(files).toHaveLength(1);
-  for (const file of files) writeFileSync(join(root, file), readme.codeBlock('A tool of your own', 'ts'));
-  writeFileSync(join(root, 'tools/demanding.ts'), DEMANDING);
-  const { exited, stderr } = Bun.spawn([process.execPath, '--no-env-file', 'test', '--timeout', '120000', ...TESTS], {
-    cwd: root,
-    env: { PATH: process.env.PATH, HOME: root, NO_COLOR: '1' },
-    stdout: 'ignore',
-    stderr: 'pipe',
-  });
-  const [code, said] = await Promise.all([exited, new Response(stderr).text()]);
-  const failed = said.split('\n').filter((line) => /^\(fail\)|^error:/.test(line));
-  expect({ code, failed }).toEqual({ code: 0, failed: [] });
-}, 240_000); // a run of tests, on a machine that is ten times slower, too
+inRest(test)(
+  'the tests stay green with the example of the README in place, and another tool beside it',
+  async () => {
+    const root = copyOfAll();
+    const readme = readDocument('README.md');
+    const files = filesToWrite(readme.text);
+    expect(files).toHaveLength(1);
+    for (const file of files) writeFileSync(join(root, file), readme.codeBlock('A tool of your own', 'ts'));
+    writeFileSync(join(root, 'tools/demanding.ts'), DEMANDING);
+    const { exited, stderr } = Bun.spawn([process.execPath, '--no-env-file', 'test', '--timeout', '120000', ...TESTS], {
+      cwd: root,
+      env: { PATH: process.env.PATH, HOME: root, NO_COLOR: '1' },
+      stdout: 'ignore',
+      stderr: 'pipe',
+    });
+    const [code, said] = await Promise.all([exited, new Response(stderr).text()]);
+    const failed = said.split('\n').filter((line) => /^\(fail\)|^error:/.test(line));
+    expect({ code, failed }).toEqual({ code: 0, failed: [] });
+  },
+  240_000,
+); // a run of tests, on a machine that is ten times slower, too

@@ -1,17 +1,18 @@
-// The package, installed from its tarball into a project of its own: what it has, its types, and that it runs.
+// The package, packed as the documents say into a folder with tools, without a package.json, and from there installed into a
+// project of its own: what it has, its types, and that it runs.
 
 import { describe, expect, test } from 'bun:test';
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { dependencies } from '../../package.json';
+import { dependencies, devDependencies, version } from '../../package.json';
 import * as index from '../../src/start/package/index.ts';
 import * as testing from '../../src/start/package/testing.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { errorsIn, output, run } from '../support/command.ts';
 import { exampleTool, ROOT, readDocument } from '../support/documents.ts';
 import { diskFolder, fill } from '../support/folder.ts';
-import { packPackage } from '../support/packed.ts';
+import { cloneToPack } from '../support/packed.ts';
 import { productionEnv } from '../support/production.ts';
 import { startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -28,7 +29,19 @@ const SERVER = TOOLS_README.codeBlock('As a package', 'ts')
   .replace('[listOrders] }', '[listOrders], resources }');
 
 const EARLIER = ['mcp-key-server', 'old.js', 'types/old.d.ts'];
-const tarball = await packPackage(EARLIER);
+const TYPED = TOOLS_README.codeBlock('Tests', 'sh');
+const clone = cloneToPack(EARLIER);
+/** A folder of tools outside the repository, with a test, and what the document types for it. */
+const toolsFolder = fill(diskFolder(), {
+  'list-orders.ts': readDocument('README.md').codeBlock('A tool of your own', 'ts'),
+  'list-orders.test.ts': TOOLS_README.codeBlock('Tests', 'ts'),
+  'tsconfig.json': TOOLS_README.codeBlock('Tests', 'json'),
+});
+await output(['sh', '-e', '-c', TYPED.replaceAll('../my-tools', toolsFolder)], {
+  cwd: clone,
+  env: productionEnv(toolsFolder),
+});
+const tarball = join(toolsFolder, `mcp-key-server-${version}.tgz`);
 /** A project with a tool, a page, a test and a program. Nothing but the package is installed. */
 const project = projectFolder();
 await output([process.execPath, 'install'], { cwd: project, env: productionEnv(project) });
@@ -72,7 +85,7 @@ test('it has the built files alone, and fits in 2.5 MB', async () => {
 });
 
 test('its build leaves the executable of an earlier one alone, and nothing else', () => {
-  const left = [...EARLIER, 'cli.js'].map((file) => existsSync(join(tarball, '../dist', file)));
+  const left = [...EARLIER, 'cli.js'].map((file) => existsSync(join(clone, 'dist', file)));
   expect(left).toEqual([true, false, false, true]);
 });
 
@@ -114,9 +127,29 @@ test('a project checks against its types: tsc, strict, with no other package, an
   expect([errorsIn(stdout), stderr]).toEqual([[expect.stringMatching(/^wrong\.ts\(2,23\): error TS2322/)], '']);
 }, 180_000); // compilers, on whatever else runs
 
-test("a project's own test runs against an app of the package", async () => {
-  const { code, stderr } = await run([process.execPath, 'test', '--timeout', '180000'], { cwd: project });
-  expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining(' 1 pass\n') });
+test.each([
+  ['a project', project],
+  ['the folder of tools', toolsFolder],
+])(
+  'the test of %s runs against an app of the package',
+  async (_, cwd) => {
+    const command = [process.execPath, 'test', '--timeout', '180000'];
+    const { code, stderr } = await run(command, { cwd, env: productionEnv(cwd) });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining(' 1 pass\n') });
+  },
+  180_000,
+);
+
+test('in the folder of tools the compiler knows the package, and says where a tool does not fit', async () => {
+  const wrong = "import { defineTool } from 'mcp-key-server';\n\nexport default () => defineTool(1);\n";
+  fill(toolsFolder, { '_wrong.ts': wrong });
+  const tsc = [process.execPath, 'x', 'tsc'];
+  const { stdout, stderr } = await run(tsc, { cwd: toolsFolder, env: productionEnv(toolsFolder) });
+  expect([errorsIn(stdout), stderr]).toEqual([[expect.stringMatching(/^_wrong\.ts\(3,/)], '']);
+}, 240_000);
+
+test('the versions of what is added in the folder of tools are those of the repository', () => {
+  for (const name of ['bun-types', 'typescript'] as const) expect(TYPED).toContain(`${name}@${devDependencies[name]}`);
 });
 
 describe.each([

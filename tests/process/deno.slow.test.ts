@@ -10,6 +10,7 @@ import PACKAGE from '../../package.json';
 import { makeCertificate } from '../support/certificate.ts';
 import { userHeaders } from '../support/client.ts';
 import { run } from '../support/command.ts';
+import { rows } from '../support/everything.ts';
 import { diskFolder } from '../support/folder.ts';
 import { isWhole, openHttpSocket, postText, sendOverSocket } from '../support/http-socket.ts';
 import { commandOf, type ServerProcess, startServer, untilOpen } from '../support/server-process.ts';
@@ -299,32 +300,36 @@ test('why a database is out of reach is said on Deno, too, without the query of 
   expect(server.stdout() + server.stderr()).not.toContain('hunter2');
 });
 
-test.each([
+const LEAVING = [
   ['Ctrl-C', '\x03'],
   ['Ctrl-D', '\x04'],
-])('a question of a command is left by %s on Deno, too, and a disk without space is one line', async (_, typed) => {
-  const env = { PATH: process.env.PATH ?? '', JWT_SECRET: TEST_SECRET, PORT: '0' };
-  await using server = await startServer({ env });
-  const [deno = ''] = commandOf('deno');
-  const keys = [deno, 'run', '--allow-all', join(ROOT, 'src/cli.ts'), 'keys'];
-  const options = { cwd: server.folder, env };
-  await run([...keys, 'create', '--user', 'alice', '--name', 'a'], options);
-  let said = '';
-  const command = Bun.spawn([...keys, 'revoke', '--all'], {
-    ...options,
-    terminal: {
-      data(terminal, chunk) {
-        const isAsked = said.includes('[y/N]');
-        said += new TextDecoder().decode(chunk);
-        if (!isAsked && said.includes('[y/N]')) terminal.write(typed);
+] as const;
+test.each(rows(LEAVING, 1))(
+  'a question of a command is left by %s on Deno, too, and a disk without space is one line',
+  async (_, typed) => {
+    const env = { PATH: process.env.PATH ?? '', JWT_SECRET: TEST_SECRET, PORT: '0' };
+    await using server = await startServer({ env });
+    const [deno = ''] = commandOf('deno');
+    const keys = [deno, 'run', '--allow-all', join(ROOT, 'src/cli.ts'), 'keys'];
+    const options = { cwd: server.folder, env };
+    await run([...keys, 'create', '--user', 'alice', '--name', 'a'], options);
+    let said = '';
+    const command = Bun.spawn([...keys, 'revoke', '--all'], {
+      ...options,
+      terminal: {
+        data(terminal, chunk) {
+          const isAsked = said.includes('[y/N]');
+          said += new TextDecoder().decode(chunk);
+          if (!isAsked && said.includes('[y/N]')) terminal.write(typed);
+        },
       },
-    },
-  });
-  expect(await command.exited).toBe(2);
-  expect(said).toContain('nothing was changed');
-  const unwritten = await run(['bash', '-c', '"$0" "$@" >/dev/full', ...keys, 'list'], options);
-  expect(unwritten).toMatchObject({
-    code: 1,
-    stderr: expect.stringMatching(/^mcp-key-server: stdout: No space [^\n]*\n$/),
-  });
-});
+    });
+    expect(await command.exited).toBe(2);
+    expect(said).toContain('nothing was changed');
+    const unwritten = await run(['bash', '-c', '"$0" "$@" >/dev/full', ...keys, 'list'], options);
+    expect(unwritten).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^mcp-key-server: stdout: No space [^\n]*\n$/),
+    });
+  },
+);

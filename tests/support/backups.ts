@@ -1,4 +1,4 @@
-// A backup of a database with so many keys.
+// A backup of a database with so many keys, whose names have so many characters more.
 
 import { join } from 'node:path';
 import { createLog, systemClock } from '../../src/start/package/index.ts';
@@ -10,7 +10,7 @@ import { keysCommand } from './keys-command.ts';
 const log = createLog({ level: 'error', clock: systemClock, write: async () => {} });
 export const OPTIONS = { clock: systemClock, log };
 
-export async function backupOf(keys: number): Promise<string> {
+export async function backupOf(keys: number, more = 0): Promise<string> {
   const folder = temporaryFolder();
   const path = join(folder, 'keys.db');
   const { close } = await openEmbedded(path);
@@ -18,7 +18,7 @@ export async function backupOf(keys: number): Promise<string> {
     `file:${path}`,
     `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${keys})
-SELECT lower(hex(randomblob(16))), 'owner ' || (i % 100), 'key ' || i, lower(hex(randomblob(32))), '["read"]', 1, i FROM n`,
+SELECT lower(hex(randomblob(16))), 'owner ' || (i % 100), 'key ' || i || hex(zeroblob(${more / 2})), lower(hex(randomblob(32))), '["read"]', 1, i FROM n`,
   );
   await close();
   const file = join(folder, 'backup.db');

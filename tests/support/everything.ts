@@ -8,3 +8,10 @@ export const everything = TEST_ROWS !== 'usual';
 /** Returns all rows; the first `count` where TEST_ROWS is `usual`, the others where it is `more`. */
 export const rows = <T>(all: readonly T[], count: number): readonly T[] =>
   all.slice(TEST_ROWS === 'more' ? count : 0, everything ? undefined : count);
+
+/** Returns what defines a test, or several, only where all rows run: `inRest(test)('…', () => …)`. */
+export const inRest =
+  <A extends unknown[]>(define: (...test: A) => void) =>
+  (...test: A): void => {
+    if (everything) define(...test);
+  };

@@ -1,21 +1,19 @@
-// The package as it is published: built and packed from a copy of the source.
+// The package and the executable, from a copy of the source.
 
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
-import { version } from '../../package.json';
 import { output } from './command.ts';
 import { ROOT } from './documents.ts';
 import { fill } from './folder.ts';
 import { productionEnv } from './production.ts';
 import { copyOfSource } from './source.ts';
 
-/** The path of the tarball. `earlier`: files of an earlier build, below dist/. */
-export async function packPackage(earlier: readonly string[] = []): Promise<string> {
+/** A clone to pack the package from. `earlier`: files of an earlier build, below dist/. */
+export function cloneToPack(earlier: readonly string[]): string {
   const root = copyOfSource();
   fill(root, Object.fromEntries(earlier.map((file) => [join('dist', file), 'of an earlier build'])));
   for (const file of ['README.md', 'LICENSE']) cpSync(join(ROOT, file), join(root, file));
-  await output([process.execPath, 'pm', 'pack'], { cwd: root, env: productionEnv(root) });
-  return join(root, `mcp-key-server-${version}.tgz`);
+  return root;
 }
 
 /** The path of the executable. */

@@ -4,18 +4,22 @@
 import { expect, test } from 'bun:test';
 import type { Page } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
+import { rows } from '../../support/everything.ts';
 import { register } from '../../support/hand-over.ts';
 import { askForKey } from '../../support/key-request.ts';
 import { appForBrowser, pasteToken, withKeysPage } from './keys-page.ts';
 
 const ENV = { OAUTH_DEVICE: '1', OAUTH_REDIRECTS: 'loopback https://client.example/*' };
 const MARKUP = '"><img src=x onerror=alert(1)><script>alert(2)</script>';
-const TEXTS = [
-  MARKUP,
-  '\u202Etfel ot thgir\u2066 Approve this\u202C', // in another direction
-  '﷽'.repeat(200), // wide characters
-  'w'.repeat(200),
-];
+const TEXTS = rows(
+  [
+    MARKUP,
+    '﷽'.repeat(200), // wide characters
+    '\u202Etfel ot thgir\u2066 Approve this\u202C', // in another direction
+    'w'.repeat(200),
+  ],
+  2,
+);
 
 async function expectHarmless(page: Page): Promise<void> {
   expect(await page.locator('img, iframe, script:not([type])[src]').count()).toBe(0);

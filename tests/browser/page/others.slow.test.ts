@@ -2,12 +2,13 @@
 
 import { expect, test } from 'bun:test';
 import { confirm, describeInBrowser } from '../../support/browser.ts';
+import { inRest } from '../../support/everything.ts';
 import { ADMINS } from '../../support/test-app.ts';
 import { adminLink, appForBrowser, link, withKeysPage } from './keys-page.ts';
 
 const env = ADMINS;
 
-describeInBrowser('the keys of all owners', (browser) => {
+inRest(describeInBrowser)('the keys of all owners', (browser) => {
   test('are there for a token with the claim, in a list or in text, and not offered to anybody else', async () => {
     await using app = await appForBrowser({ env });
     await using without = await appForBrowser();

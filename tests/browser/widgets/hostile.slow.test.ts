@@ -3,9 +3,10 @@
 import { expect, test } from 'bun:test';
 import type { Frame } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
+import { rows } from '../../support/everything.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { sampleOf } from './lab/samples.ts';
-import { rows, withPreview } from './preview-page.ts';
+import { rows as rowsIn, withPreview } from './preview-page.ts';
 
 const hostileKeys = (
   sampleOf('api-keys-list', 'hostile').result.structuredContent as {
@@ -35,8 +36,8 @@ describeInBrowser('both widgets', (browser) => {
       const hidden = '(has hidden characters)';
       expect(said.filter(Boolean)).toEqual([hidden, hidden, '(blank name)', hidden]); // nothing of an honest one
       expect(said.indexOf('(blank name)')).toBe(6);
-      await rows(list).first().getByText('97 more').click();
-      const scopes = rows(list).first().getByRole('list', { name: 'Scopes' }).locator('bdi');
+      await rowsIn(list).first().getByText('97 more').click();
+      const scopes = rowsIn(list).first().getByRole('list', { name: 'Scopes' }).locator('bdi');
       expect(await scopes.allInnerTexts()).toEqual(hostileKeys[0]?.scopes ?? []);
       expect(await created.getByRole('heading').textContent()).toContain(
         '</template></script><script>alert(1)</script>',
@@ -50,19 +51,20 @@ describeInBrowser('both widgets', (browser) => {
     });
   });
 
-  for (const [width, data] of [
+  const FORMS = [
+    [320, 'hostile'],
+    [720, 'hostile'],
     [320, 'few'],
     [320, 'empty'],
-    [320, 'hostile'],
     [480, 'hostile'],
-    [720, 'hostile'],
-  ] as const) {
+  ] as const;
+  for (const [width, data] of rows(FORMS, 2)) {
     test(`fit into ${width} px with data=${data}`, async () => {
       await preview(`data=${data}&width=${width}`, async ({ created, list, frame }) => {
         await created.getByRole('button', { name: 'Show key' }).click();
         await list.getByText('Loading keys…').waitFor({ state: 'hidden' });
         if (data !== 'empty') {
-          const row = rows(list).first();
+          const row = rowsIn(list).first();
           await row.getByRole('button', { name: /^More about/ }).click();
           await row.getByRole('button', { name: /^Rotate / }).click();
           await row.getByRole('group').getByRole('button', { name: 'Rotate' }).click();

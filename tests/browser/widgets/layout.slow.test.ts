@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test';
 import type { Frame } from 'playwright-core';
 import { describeInBrowser, stopClock } from '../../support/browser.ts';
+import { rows } from '../../support/everything.ts';
 import { type BareHost, listOf, withShown } from './bare-host.ts';
 import { withPreview } from './preview-page.ts';
 
@@ -146,13 +147,14 @@ describeInBrowser('the widget api-keys-list', (browser) => {
 describeInBrowser('the widget api-key-created', (browser) => {
   const preview = withPreview(browser);
 
-  for (const [width, font, what] of [
+  const LOOKS = [
+    ['320', 'DejaVu Sans', 'a wide font'],
+    ['720', 'sans-serif', 'the usual font'],
     ['320', 'sans-serif', 'the usual font'],
     ['480', 'sans-serif', 'the usual font'],
-    ['720', 'sans-serif', 'the usual font'],
-    ['320', 'DejaVu Sans', 'a wide font'],
     ['480', 'DejaVu Sans', 'a wide font'],
-  ] as const) {
+  ] as const;
+  for (const [width, font, what] of rows(LOOKS, 2)) {
     test(`moves nothing when a key is copied, at ${width} px in ${what}`, async () => {
       await preview(`widget=api-key-created&width=${width}`, async ({ page, created, frame }) => {
         await (await frame('api-key-created')).evaluate(

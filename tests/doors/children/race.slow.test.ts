@@ -5,6 +5,7 @@ import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { childOf } from '../../support/children.ts';
 import { userHeaders } from '../../support/client.ts';
 import { callServer, startCluster, useKey } from '../../support/cluster.ts';
+import { rows } from '../../support/everything.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { type ServerProcess, startServer } from '../../support/server-process.ts';
 import { startPrimary } from '../../support/template.ts';
@@ -27,7 +28,7 @@ async function makePair(server: ServerProcess) {
   return { parent, child, other, end };
 }
 
-describe.each(['bun', 'deno'] as const)('two processes on %s', (runtime) => {
+describe.each(rows(['bun', 'deno'] as const, 1))('two processes on %s', (runtime) => {
   test.each(['before', 'after'])('on a primary, a read that is under way, begun %s its parent’s end', async (order) => {
     await using primary = await startPrimary();
     await using proxy = await startProxy(primary.url);

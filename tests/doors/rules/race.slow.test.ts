@@ -3,6 +3,7 @@
 
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import { served } from '../../support/cluster.ts';
+import { rows } from '../../support/everything.ts';
 import { diskFolder } from '../../support/folder.ts';
 import { createIssuer } from '../../support/issuer.ts';
 import { keysCommand } from '../../support/keys-command.ts';
@@ -14,7 +15,7 @@ setDefaultTimeout(120_000); // processes are started, on machines that do other 
 
 const BOUND_MS = 1000; // the default
 
-test.each(['bun', 'deno'] as const)(
+test.each(rows(['bun', 'deno'] as const, 1))(
   '%s: a rule ends while the process stands still: its tokens are refused',
   async (runtime) => {
     await using issuer = await createIssuer();

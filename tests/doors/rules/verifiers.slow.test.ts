@@ -76,7 +76,7 @@ describe.each(rows([250, 1000], 1))('with a bound of %d ms', (boundMs) => {
   });
   afterAll(() => at[Symbol.asyncDispose]());
 
-  describe.each(['bun', 'python3'] as const)('the client on %s', (program) => {
+  describe.each(rows(['bun', 'python3'] as const, 1))('the client on %s', (program) => {
     let client: VerifierProcess;
     const isMissing = CLIENTS.includes(program) && !PROGRAMS.includes(program);
     beforeAll(async () => {

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { createVerifier, type Verifier } from '../../../src/doors/services/verifier.ts';
 import { awayFromMidnight } from '../../support/callers.ts';
 import { type Servers, startServers } from '../../support/checked-service.ts';
+import { rows } from '../../support/everything.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import type { Runtime } from '../../support/server-process.ts';
 import { waitForWithin } from '../../support/wait-for.ts';
@@ -96,10 +97,11 @@ function busiestRate(letIn: Letting['letIn']): number {
   return 2 * most;
 }
 
-test.each([
+const PLACES = [
   ['one process', ['bun'], 3200, PAUSE_MS],
   ['two processes', ['bun', 'bun'], 16_000, CALM_PAUSE_MS],
-] as const)(
+] as const;
+test.each(rows(PLACES, 1))(
   '%s: two services let in no more than the limit and what is lent, and refuse nobody before',
   async (_, runtimes, limit, pauseMs) => {
     await using started = new AsyncDisposableStack();

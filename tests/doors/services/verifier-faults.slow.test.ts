@@ -4,6 +4,7 @@
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import { noLibrary } from '../../support/c-library.ts';
 import { ENDINGS, lastYesAfter, type Servers, startServers } from '../../support/checked-service.ts';
+import { rows } from '../../support/everything.ts';
 import { type HeldClocks, heldClocks } from '../../support/held-clock.ts';
 import { PROGRAMS, startVerifier, type VerifierProcess } from '../../support/verifier-process.ts';
 
@@ -61,14 +62,17 @@ async function expectNobody(clients: readonly Client[]): Promise<void> {
   expect(await Promise.all(found)).toEqual(PROGRAMS.map((program) => [program, false]));
 }
 
-test.each(['SIGSTOP', 'SIGKILL'] as const)('%s to its server, and a key that ends at another', async (signal) => {
-  await using started = await start();
-  const { known, clients, revoke } = started;
-  known.signal(signal);
-  await expectInTime(clients, revoke);
-  if (signal === 'SIGSTOP') known.signal('SIGCONT');
-  await expectNobody(clients);
-});
+test.each(rows(['SIGSTOP', 'SIGKILL'] as const, 1))(
+  '%s to its server, and a key that ends at another',
+  async (signal) => {
+    await using started = await start();
+    const { known, clients, revoke } = started;
+    known.signal(signal);
+    await expectInTime(clients, revoke);
+    if (signal === 'SIGSTOP') known.signal('SIGCONT');
+    await expectNobody(clients);
+  },
+);
 
 const missing = noLibrary();
 

@@ -18,7 +18,7 @@ describe.each(
       ['replicas', 'replica', ['bun', 'bun']],
       ['replicas, on Deno', 'replica', ['deno', 'deno']],
     ] as const,
-    1,
+    0,
   ),
 )('with keys in %s', (_, mode, runtimes) => {
   test(

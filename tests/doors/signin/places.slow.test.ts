@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import { join } from 'node:path';
 import { userHeaders } from '../../support/client.ts';
 import { serveDocuments } from '../../support/client-documents.ts';
+import { rows } from '../../support/everything.ts';
 import { diskFolder, temporaryFolder } from '../../support/folder.ts';
 import { isMissing, startFrontProxy } from '../../support/front-proxy.ts';
 import { CALLBACK, makeForConnection, type Registered, register, sentBack } from '../../support/hand-over.ts';
@@ -105,11 +106,12 @@ async function behindCaddy(strips: boolean, more: Env): Promise<Place> {
 
 const PLACES: [string, isProduction: boolean, (more: Env) => Promise<Place>][] = [
   ['a file, one on Deno', false, beside],
+  ['a primary 50 ms away, one with a replica', false, (more) => far(['remote', 'replica'], USUAL_RUNTIME, more)],
+  ['behind Caddy, which takes the path off', true, (more) => behindCaddy(true, more)],
   ['a primary 50 ms away', false, (more) => far(['remote', 'remote'], USUAL_RUNTIME, more)],
   ['replicas of it', false, (more) => far(['replica', 'replica'], USUAL_RUNTIME, more)],
   ['on Deno, one with a replica', false, (more) => far(['remote', 'replica'], 'deno', more)],
   ['behind Caddy, below a path', true, (more) => behindCaddy(false, more)],
-  ['behind Caddy, which takes the path off', true, (more) => behindCaddy(true, more)],
 ];
 
 const vendor = await shared(serveDocuments());
@@ -151,7 +153,7 @@ async function codeIn(clicked: Response, publicUrl: string): Promise<string> {
   return searchParams.get('code') ?? '';
 }
 
-for (const [name, isProduction, start] of PLACES) {
+for (const [name, isProduction, start] of rows(PLACES, 3)) {
   describe.skipIf(isProduction && isMissing('caddy'))(name, () => {
     let place: Place;
     beforeAll(async () => {

@@ -1,10 +1,11 @@
 // Servers that share one file, under load.
 
 import { expect, test } from 'bun:test';
+import { rows } from '../../support/everything.ts';
 import { oneFile } from './chaos-runs.ts';
 import { beside } from './foreign-writer.ts';
 
-test.each([2, 4])(
+test.each(rows([4, 2], 1))(
   '%d servers on one file under writes: nothing acknowledged is lost, no revoked key accepted',
   async (servers) => {
     const { counts, faults } = await oneFile({ servers, uses: 2000 });
