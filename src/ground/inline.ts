@@ -81,17 +81,20 @@ const minifiedStyle = (style: string): string =>
   style
     .replace(/\/\*.*?\*\//gs, '')
     .replace(/\s+/g, ' ')
-    .replace(/ ?([{};,>]) ?/g, '$1')
+    .replace(/ ?([{};,>/]) ?/g, '$1')
     .replace(/(?<=[{;][\w-]+): /g, ':')
-    .replaceAll(';}', '}');
+    .replaceAll(';}', '}')
+    .replace(QUOTES, '$1');
 
 const TOKEN = /\/\*.*?\*\/|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\s+|[\w$]+|./sy;
 const LINE_COMMENT = /\/\/[^\n]*/y;
 const REGULAR_EXPRESSION = /\/(?:\\.|\[(?:\\.|[^\]\\])*\]|[^/\\[])+\/\w*/y;
 /** The text of a template, up to its end or the next hole. */
 const TEMPLATE = /(?:\\.|\$(?!\{)|[^\\`$])*(?:`|\$\{)/sy;
-/** Line breaks beside the tags and holes of a template of elements (pages/widgets/draw.js), which mean nothing there. */
-const BREAKS = /(?<=>)\n|\n(?=<)|(?<=^\})\n(?=\$\{$)/g;
+/** White space beside the tags and holes of a template of elements (pages/widgets/draw.js), which means nothing there. */
+const BREAKS = /(?<=>)\n|\n(?=<)|(?<=^\})\n(?=\$\{$)| (?=\/>)/g;
+/** The quotes of a value that is one word, in a tag of such a template and in a selector. */
+const QUOTES = /(?<=[\s[][\w-]+=)"([\w-]+)"(?=[\s>\]])/g;
 /** Code after which a slash begins a regular expression, not a division. */
 const LAST_CHARS = 7; // one more than `return` has
 const BEFORE_EXPRESSION = /(?:^|[=(,:[!&|?{};>]|\breturn)$/;
@@ -116,10 +119,10 @@ export function minifiedScript(script: string): string {
     const token = take(isExpression ? REGULAR_EXPRESSION : TOKEN);
     if (token === '{') open.push(token);
     const isTemplate = token === '`' || (token === '}' && open.pop() === '${');
-    if (!isTemplate) return token;
+    if (!isTemplate) return /^\d/.test(token) ? token.replaceAll('_', '') : token;
     const words = take(TEMPLATE);
     if (words.endsWith('${')) open.push('${');
-    return (token + words).replace(BREAKS, '');
+    return (token + words).replace(QUOTES, '$1').replace(BREAKS, '');
   }
   const goesOn = createGoesOn(open);
   for (let token = next(); token !== ''; token = next()) {

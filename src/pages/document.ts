@@ -68,7 +68,7 @@ export const documentOf = ({
   `${HEAD}<title>${title}</title>
 ${isPage ? '<link rel="icon" href="data:,">\n' : ''}<script type="application/json" id="setup">"{setup}"</script>
 </head>
-<body${isPage ? ' class="page"' : ''}>
+<body spellcheck="false"${isPage ? ' class="page"' : ''}>
 <noscript>This page needs JavaScript.</noscript>
 ${body}
 ${inlineAssets(`<script type="module">\nimport './${script}';\n</script>`, { ...PARTS, ...parts })}

@@ -74,7 +74,7 @@ export function operatorSearch({ open }) {
           ${Object.entries(MEANINGS).map(([meaning, label]) => html`<option value=${meaning} selected=${meaning === 'owner'}>${label}</option>`)}
         </select>
         <div class="line wide"><input name="wanted" at="wanted" aria-label=${MEANINGS[search.meaning]} autocomplete="off" autocapitalize="off"
-          spellcheck="false" oninput=${type} />
+          oninput=${type} />
         ${workButton({ at: 'find', label: 'Find', doing: 'Looking…' })}</div>
       </div>
       ${toldView(search.said)}

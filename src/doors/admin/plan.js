@@ -88,7 +88,7 @@ export async function saveUnchanged({ before, now, write, read, wordsOf }) {
 /** Draws the field for data of the operator's own, a line for each name. */
 const dataField = (id, metadata) => html`<div class="field">
   <label for="data-${id}">Data</label>
-  <textarea id="data-${id}" name="data" rows="3" spellcheck="false" autocomplete="off" placeholder="plan=pro"
+  <textarea id="data-${id}" name="data" rows="3" autocomplete="off" placeholder="plan=pro"
     aria-describedby="data-hint-${id}">${Object.entries(metadata ?? {}).map((pair) => `${lineOf(pair)}\n`)}</textarea>
   <p id="data-hint-${id}" class="hint">Your own, a line each: plan=pro. Whoever has a key can read it.</p>
 </div>`;

@@ -62,8 +62,7 @@ export function keyFields({ at = '', name = '', ticked = [], more = [], daysUsua
       <div class="choices line">${choices.map(choice)}</div>
       ${
         scopes === null &&
-        html`<input name="scopes" at="scopes" aria-label=${others} placeholder=${others} autocomplete="off" autocapitalize="off"
-          spellcheck="false" />`
+        html`<input name="scopes" at="scopes" aria-label=${others} placeholder=${others} autocomplete="off" autocapitalize="off" />`
       }
       <p id="scopes-hint${at}" class="hint" role="status">${hint || 'What it may do. Give as few as possible.'}</p>
     </fieldset>

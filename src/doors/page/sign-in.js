@@ -61,7 +61,7 @@ function pasteForm() {
   return html`<form class=${isOnlyPasted ? 'field' : 'field next'} onsubmit=${use}>
     <label for="token">${isOnlyPasted ? 'Paste' : 'Or paste'} a user token</label>
     <div class="line">
-      <input id="token" name="token" autocomplete="off" autocapitalize="off" spellcheck="false" required />
+      <input id="token" name="token" autocomplete="off" autocapitalize="off" required />
       ${workButton(send)}
     </div>
   </form>`;

@@ -162,7 +162,7 @@ function codeView({ ask, failure, begun }) {
   const typed = html`<div class="field">
     <label for="code">The code that the program shows</label>
     <input id="code" name="code" at="code" required maxlength="20" autocomplete="off" autocapitalize="characters"
-      spellcheck="false" placeholder="XXXX-XXXX" />
+      placeholder="XXXX-XXXX" />
   </div>`;
   const shown = html`<p>Does the program that you started show this code?</p>
     <p class="host">${ask}</p>

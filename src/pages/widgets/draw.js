@@ -6,11 +6,11 @@
 // text, a description, or a list of them; null, undefined and false are left out. `at` is the key of an element among
 // its siblings: it keeps its identity when others come, go or move, and the focus finds it again. Elements without
 // children end with `/>`. A button sends its form only with `type="submit"`. White space with a line break is dropped at
-// the edges of text.
+// the edges of text. A value of one word needs no quotes: ground/inline.ts takes them off.
 
 const HOLE = '\u0000';
-const TOKEN = /<\/[\w-]+>|<([\w-]+)((?:\s+[\w-]+(?:=(?:"[^"]*"|\0))?)*)\s*(\/?)>|\0|[^<\0]+/g;
-const ATTRIBUTE = /([\w-]+)(?:=(?:"([^"]*)"|\0))?/g;
+const TOKEN = /<\/[\w-]+>|<([\w-]+)((?:\s+[\w-]+(?:=(?:"[^"]*"|[\w-]+|\0))?)*)\s*(\/?)>|\0|[^<\0]+/g;
+const ATTRIBUTE = /([\w-]+)(?:=(?:"([^"]*)"|([\w-]+)|\0))?/g;
 const parsed = new WeakMap(); // strings of a template → makers of its elements, which take the next value
 
 export function html(strings, ...values) {
@@ -47,8 +47,8 @@ function parse(template) {
   return open[0];
 }
 
-function attribute([text, name, quoted]) {
-  if (quoted !== undefined) return (take) => [name, quoted.replaceAll(HOLE, take)];
+function attribute([text, name, quoted, word = quoted]) {
+  if (word !== undefined) return (take) => [name, word.replaceAll(HOLE, take)];
   return (take) => [name, text.endsWith(HOLE) ? take() : true];
 }
 

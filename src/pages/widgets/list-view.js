@@ -58,7 +58,7 @@ function toolsOf(list, search) {
     );
   return html`<div class="line tools">
     <input type="search" at="search" placeholder=${hint} aria-label="Search names, scopes and ids" autocomplete="off"
-      spellcheck="false" oninput=${type} />
+      oninput=${type} />
     ${
       keys.length >= TOOLS_FROM &&
       html`<select at="order" aria-label="Sort by" onchange=${({ target }) => change(list, { order: target.value })}>

@@ -82,8 +82,14 @@ const CASES: readonly (readonly [what: string, script: string, left: string])[] 
   [
     'breaks beside tags and holes',
     'html`<p\n at="a">\na\n§{b}\n</p>\n§{c}\n§{d}`;',
-    'html`<p\n at="a">a\n§{b}</p>§{c}§{d}`;',
+    'html`<p\n at=a>a\n§{b}</p>§{c}§{d}`;',
   ],
+  [
+    'quotes of a word, and spaces before the end of an empty element',
+    'html`<a b="c-1" d="e f" g=§{h} i="§{j}" k="" l="m" />"n" o="p"`;',
+    'html`<a b=c-1 d="e f" g=§{h} i="§{j}" k="" l=m/>"n" o="p"`;',
+  ],
+  ['separators in numbers', 'a = 1_000.5 + b_1;', 'a=1000.5+b_1;'],
   [
     'the last semicolon of a block',
     'function f() {\n  b();\n  return `;§{c}`;\n}\n',
@@ -103,8 +109,11 @@ test('a script of a page that doesn’t end is an error', () => {
 });
 
 test('of the style sheet of a page stays what has a meaning', () => {
-  const style = '<style>/* all */\n.a > :is(.b, .c) {\n  margin: 0 auto;\n  width: calc(6ch + 50px);\n}\n</style>';
-  expect(minified(style)).toBe('<style> .a>:is(.b,.c){margin:0 auto;width:calc(6ch + 50px)}</style>');
+  const style =
+    '<style>/* all */\n.a > :is(.b, .c) {\n  margin: 0 auto;\n  width: calc(6ch + 50px);\n}\n[b="c"] {\n  font: 13px / 1.5 d;\n}\n</style>';
+  expect(minified(style)).toBe(
+    '<style> .a>:is(.b,.c){margin:0 auto;width:calc(6ch + 50px)}[b=c]{font:13px/1.5 d}</style>',
+  );
 });
 
 test('the preview page allows the scripts and styles it has, by hash, and nothing else', async () => {
