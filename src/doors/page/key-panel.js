@@ -17,13 +17,7 @@ export function keyPanels(options) {
   const panels = { words: {}, who: ({ actor }) => actor, ...options, states: new Map() }; // by id of an open key: { edit, failure, events, cursor, instead, made }
   return {
     open({ id, children: number }) {
-      panels.states.set(id, {
-        edit: null,
-        events: [],
-        cursor: undefined,
-        instead: 'Loading…',
-        made: {},
-      });
+      panels.states.set(id, { events: [], instead: 'Loading…', made: {} });
       void readHistory(panels, id);
       if (number > 0) void childrenOf(panels, id).read();
     },
@@ -75,9 +69,11 @@ const childrenOf = (panels, id) =>
   });
 
 async function readHistory(panels, id, cursor) {
+  const { events } = stateOf(panels, id);
   const { output, failure } = await panels.events(id, cursor);
   if (!Array.isArray(output?.events)) return change(panels, id, { instead: complaint(failure) || UNREAD });
-  const before = cursor === undefined ? [] : stateOf(panels, id).events;
+  if (cursor !== undefined && stateOf(panels, id).events !== events) return; // a newer beginning arrived meanwhile
+  const before = cursor === undefined ? [] : events;
   change(panels, id, { events: [...before, ...output.events], cursor: output.nextCursor, instead: '' });
 }
 

@@ -9,8 +9,7 @@ import { OWN_EDITS } from './own-edits.js';
 
 const CALL_MS = 75_000; // a tool has 60 s
 export const READ_MS = 20_000; // who waits longer presses the button again
-const CHANGES_LIST = /^\/(?:tools\/(?!(?:admin_)?list_)|keys\/update$)/;
-const CHANGES = /^\/(?!tools\/(?:admin_)?list_|keys\/events$)/;
+const READS = /list_|events$/; // paths; others change something
 
 /** The state from which the page is drawn. */
 export const page = {
@@ -54,33 +53,44 @@ export function forget() {
   page.part?.close();
   const task = isOwn(page.task) ? null : { connect: page.task.connect, ask: page.task.ask };
   const none = { session: null, list: null, part: null, made: null, offer: null, leaving: null };
+  newest.clear();
   set({ ...none, task, notice: '' }); // a form that the next person sees is another one
 }
 
 /** Requests without cookies, cache and redirects. */
 export const ASK = { method: 'POST', credentials: 'omit', cache: 'no-store', redirect: 'error' };
 
+/** Returns whether a request changes nothing. An owner alone has its plan read. */
+const isRead = (path, body) => READS.test(path) || (path.endsWith('update_owner') && Object.keys(body).length === 1);
+
 /** Sends a request. Resolves with its outcome (pages/widgets/parts.js), and the status of the response if one came. */
 export async function post(path, token, body) {
+  const reads = isRead(path, body);
+  const changesList = !reads && /^\/(tools|keys)/.test(path);
+  const unanswered = failed(
+    changesList
+      ? 'No answer came. It may have worked all the same: refresh the list to see.'
+      : 'No answer came. Try again.',
+  );
   try {
     const response = await fetch(setup.url + path, {
       ...ASK,
       headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
       body: JSON.stringify(body),
-      signal: AbortSignal.timeout(CHANGES.test(path) ? CALL_MS : READ_MS),
+      signal: AbortSignal.timeout(reads ? READ_MS : CALL_MS),
     });
     const { status, ok, headers } = response;
     const told = await response.json();
     if (ok) return { status, ...succeeded(told) };
     const { detail, issues = [] } = told;
-    if (typeof detail !== 'string') return unanswered(path); // the response of a proxy in between
+    if (typeof detail !== 'string') return unanswered; // the response of a proxy in between
     const more = issues
       .filter(({ message }) => !detail.includes(message))
       .map(({ path, message }) => `${path}: ${message}`);
     const sentence = withWait(detail, headers.get('Retry-After'));
     return { status, ...failed([sentence, ...more].join('. '), told) };
   } catch {
-    return unanswered(path);
+    return unanswered;
   }
 }
 
@@ -91,18 +101,29 @@ function withWait(sentence, waitS) {
   return `${sentence.replace(/; try again( later)?$/, '')}; try again ${wait}`;
 }
 
-const unanswered = (path) =>
-  failed(
-    CHANGES_LIST.test(path)
-      ? 'No answer came. It may have worked all the same: refresh the list to see.'
-      : 'No answer came. Try again.',
-  );
-
 /** The outcome without a valid token. It has no words, because the sign-in card says why. */
 const SIGNED_OUT = { status: 401, ...failed('') };
 
-/** Sends `body` with the person's token. Resolves with the outcome. */
-export async function request(path, body) {
+const newest = new Map(); // the last read since something changed, by what it asked for
+
+/**
+ * Sends `body` with the person's token. Resolves with the outcome. However late answers come, no older one is shown after
+ * a newer one: a read resolves with the outcome of the last equal one, and is sent again if something changed meanwhile.
+ */
+export function request(path, body) {
+  const sent = send(path, body);
+  if (!isRead(path, body)) return sent.finally(() => newest.clear());
+  const asked = path + JSON.stringify(body);
+  const reading = sent.then((outcome) => {
+    const last = newest.get(asked);
+    if (last === reading || (last === undefined && outcome.output === null)) return outcome;
+    return last ?? request(path, body);
+  });
+  newest.set(asked, reading);
+  return reading;
+}
+
+async function send(path, body) {
   const { session } = page;
   const { token } = session;
   if (token === undefined) {

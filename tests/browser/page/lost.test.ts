@@ -3,11 +3,11 @@
 
 import { expect, test } from 'bun:test';
 import type { Locator, Page, Route } from 'playwright-core';
-import { confirm, describeInBrowser } from '../../support/browser.ts';
+import { confirm, describeInBrowser, press } from '../../support/browser.ts';
 import { childOf } from '../../support/children.ts';
 import { type Answer, askForKey, pollForKey } from '../../support/key-request.ts';
-import type { TestApp } from '../../support/test-app.ts';
-import { appForBrowser, link, withKeysPage } from './keys-page.ts';
+import { ADMINS, type TestApp } from '../../support/test-app.ts';
+import { adminLink, appForBrowser, link, withKeysPage } from './keys-page.ts';
 
 const alerted = (page: Page, words: string) => page.getByRole('alert').getByText(words, { exact: true }).waitFor();
 
@@ -210,6 +210,94 @@ describeInBrowser('an answer that comes late', (browser) => {
       await page.getByRole('button', { name: 'End a child' }).click();
       const end = page.getByRole('group', { name: 'End a child?' }).getByRole('button', { name: 'End', exact: true });
       await pressAndGoOn('**/tools/revoke_api_key', end, page.getByText('All have ended.'));
+    });
+  });
+});
+
+/** Lets the server answer the first request there whose body has `words`, and the page get that answer when it is let go. */
+async function holdAnswer(page: Page, path: string, words = '') {
+  const [held, letGo] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let isFirst = true;
+  await page.route(path, async (route) => {
+    if (!isFirst || !route.request().postData()?.includes(words)) return route.continue();
+    isFirst = false;
+    const response = await route.fetch();
+    held.resolve();
+    await letGo.promise;
+    await route.fulfill({ response });
+  });
+  return {
+    held: held.promise,
+    async letGo() {
+      const arrived = page.waitForEvent('requestfinished', (request) => request.url().endsWith(path.slice(2)));
+      letGo.resolve();
+      await arrived;
+      await page.evaluate(() => new Promise(requestAnimationFrame));
+    },
+  };
+}
+
+describeInBrowser('an answer that is older than what is shown', (browser) => {
+  test('brings back no name, history or child', async () => {
+    await using app = await appForBrowser();
+    const { key } = await app.createKey('alice', { name: 'old', scopes: ['read', 'delegate'] });
+    for (const client_name of ['first', 'second']) await childOf(app, key, { client_name });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      const history = await holdAnswer(page, '**/keys/events');
+      await press(page, 'More about old');
+      await history.held;
+      const list = await holdAnswer(page, '**/tools/list_api_keys', '{}');
+      await press(page, 'Refresh');
+      await list.held;
+      await press(page, 'Rename: old');
+      await page.keyboard.type('new');
+      await page.keyboard.press('Enter');
+      await page.getByText(/^Renamed by alice/).waitFor();
+      await list.letGo();
+      await history.letGo();
+      await press(page, 'Rename: new');
+      await press(page, 'Cancel');
+      expect(await page.getByText(/^Renamed by alice/).count()).toBe(1);
+      const children = await holdAnswer(page, '**/tools/list_api_keys', 'childrenOf');
+      await press(page, 'Refresh');
+      await children.held;
+      await confirm(page, 'End', 'first');
+      await page.getByRole('button', { name: 'End first' }).waitFor({ state: 'detached' });
+      await page.getByRole('button', { name: 'End second' }).waitFor();
+      await children.letGo();
+      expect(await page.getByRole('button', { name: 'End first' }).count()).toBe(0);
+    });
+  });
+
+  test('takes back no block, in the plan and in the list of owners', async () => {
+    await using app = await appForBrowser({ env: ADMINS });
+    await app.createKey('acme');
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
+      const decide = async (verb: string) => {
+        await press(page, verb);
+        const question = page.getByRole('group', { name: `${verb} acme?` });
+        await question.getByRole('button', { name: verb, exact: true }).click();
+        await question.waitFor({ state: 'detached' });
+      };
+      await press(page, 'Open acme');
+      await page.getByRole('button', { name: 'Block', exact: true }).waitFor();
+      const plan = await holdAnswer(page, '**/tools/admin_update_owner');
+      await press(page, 'Refresh');
+      await plan.held;
+      await decide('Block');
+      await plan.letGo();
+      await press(page, '← Owners');
+      await page.getByText('Blocked', { exact: true }).waitFor();
+      const owners = await holdAnswer(page, '**/tools/admin_list_owners');
+      await press(page, 'Refresh');
+      await owners.held;
+      await press(page, 'Open acme');
+      await decide('Unblock');
+      await owners.letGo();
+      await page.route('**/tools/admin_list_owners', (route) => route.abort());
+      await press(page, '← Owners');
+      await page.getByRole('button', { name: 'Open acme' }).waitFor();
+      expect(await page.getByText('Blocked', { exact: true }).count()).toBe(0);
     });
   });
 });
