@@ -113,7 +113,7 @@ function runFrom(guards: readonly Guard<object>[], start: number, context: objec
   for (let at = start; at < guards.length; at += 1) {
     const result = (guards[at] as Guard<object>)(context);
     if (isPromise(result)) return resumeAfter(result, guards, at, context);
-    if (!result.ok) return result;
+    if (!result?.ok) return result; // in JavaScript a guard may return nothing
     addTo(context, result.value);
   }
   return ok(context);
@@ -127,5 +127,5 @@ async function resumeAfter(
   context: object,
 ): Promise<Result<object, Problem>> {
   const result = await pending;
-  return result.ok ? runFrom(guards, at + 1, addTo(context, result.value)) : result;
+  return result?.ok ? runFrom(guards, at + 1, addTo(context, result.value)) : result;
 }

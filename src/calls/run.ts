@@ -15,7 +15,7 @@ import { isProblem } from './failure.ts';
 import { addTo } from './guard.ts';
 import type { CompleteOutput, Operation, Output, ToolResult } from './operation.ts';
 import { provedProgress, type Recheck } from './proof.ts';
-import { assertNumbers, inWords, withoutKeys } from './schema.ts';
+import { assertDepth, assertNumbers, inWords, withoutKeys } from './schema.ts';
 
 /** A request or AbortController, whose signal cancels the call; read only if the tool doesn't return at once. */
 export interface AbortSource {
@@ -88,9 +88,9 @@ export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; rec
 
   // The steps of a call, each after the one before. Where none awaits anything, no promise is made.
 
-  function afterGuard(result: Result<object, Problem>, running: Running): Awaitable<ToolResult> {
+  function afterGuard(result: Result<object, Problem> | undefined, running: Running): Awaitable<ToolResult> {
     const { operation, input, call } = running;
-    if (!result.ok) return err(refusalOfGuard(result.error, operation.name, call.response));
+    if (!result?.ok) return err(refusalOfGuard(result?.error, operation.name, call.response));
     const parsed = operation.parse(input);
     if (!parsed.ok) return parsed;
     running.parsed = parsed.value;
@@ -194,7 +194,7 @@ const THROWN = 'a bug is thrown, not returned';
  * Returns a guard's problem, and puts its limits into the response. Throws an Error if it isn't a problem: the compiler
  * doesn't check every guard.
  */
-function refusalOfGuard(error: Problem, name: string, response: CallResponse): Problem {
+function refusalOfGuard(error: Problem | undefined, name: string, response: CallResponse): Problem {
   if (!isProblem(error)) {
     throw new Error(`${name}: expected its guard to return ok(…), or err of a problem with all it needs; ${THROWN}`);
   }
@@ -245,8 +245,12 @@ function encodedOutput(
 ): CompleteOutput {
   if (validate === null) return encode(returned, response);
   const output = validate(returned);
+  assertDepth(name, output);
+  assertDepth(name, response.forWidget);
   const encoded = encode(output, response);
-  assertNumbers(name, output, 'json' in encoded ? encoded.json : encoded.contentJson);
+  const json = 'json' in encoded ? encoded.json : encoded.contentJson;
+  if (!json.startsWith('{')) throw new Error(`${name}: expected an output that JSON writes as an object`);
+  assertNumbers(name, output, json);
   return encoded;
 }
 

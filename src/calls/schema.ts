@@ -80,6 +80,22 @@ function oddNumberIn(value: unknown): number | undefined {
   return undefined;
 }
 
+/** Throws an Error if the output is nested too deep. Bun needs seconds to find out that it can't write such a one as JSON. */
+export function assertDepth(name: string, output: unknown): void {
+  let level = [output];
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth > DEPTH_MAX) throw new Error(`${name}: expected an output nested at most ${DEPTH_MAX} deep`);
+    level = [...new Set(level.flatMap(insideOf))];
+  }
+}
+
+/** Returns what JSON would nest in a value. What its `toJSON` returns isn't known. */
+function insideOf(value: unknown): readonly unknown[] {
+  if (typeof value !== 'object' || value === null) return [];
+  if ('toJSON' in value && typeof value.toJSON === 'function') return [];
+  return Object.values(value).filter((inside) => typeof inside === 'object' && inside !== null);
+}
+
 /** Creates a parser of callers' input. It bounds depth and numbers, which a tool author's schema may not. */
 export function inputParserOf<S extends Schema>(schema: S): Parse<S> {
   const parse = parserOf(schema);

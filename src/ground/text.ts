@@ -46,8 +46,8 @@ export const isSubject = (text: string): boolean => hasLength(text, 1, SUBJECT_C
 /** What the name of a key is, for messages. */
 export const A_KEY_NAME = '1 to 200 characters without controls, and not blank';
 
-/** Returns a value as JSON without half characters. */
-export const jsonOf = (value: unknown): string => withoutHalves(JSON.stringify(value));
+/** Returns a value as JSON without half characters; nothing for a value that JSON leaves out. */
+export const jsonOf = (value: unknown): string => withoutHalves(JSON.stringify(value) ?? '');
 
 /**
  * Returns what JSON.stringify made without half characters (lone surrogates), such as remain where a text was cut: many

@@ -93,12 +93,22 @@ let run: (input: { readonly id?: string | undefined }) => unknown = () => ok({ s
 const counted = v.looseObject({ n: v.optional(v.number()) });
 const odd = v.strictObject({ prices: v.optional(v.record(v.string(), v.number()), {}), id: v.optional(v.string()) });
 const told = { ...schemas, run: () => run({}) as never };
+/** An object within as many others. */
+const nestedIn = (inside: object, levels: number): object => (levels === 0 ? inside : nestedIn({ inside }, levels - 1));
 const app = await sharedApp({
   tools: ({ guards }: ToolDeps) => [
     defineTool(anyone, { ...facts('says'), ...told }),
     defineTool(anyone, { ...facts('takes'), ...told, input: odd, run: (input) => run(input) as never }),
     defineTool(anyone, { ...facts('counts'), ...told, output: counted }),
     defineTool(anyone, { ...noInput('blocks'), run: () => run({}) as never }),
+    defineTool(anyone, {
+      ...facts('widget'),
+      ...schemas,
+      run(_input, call) {
+        call.forWidget = { deep: nestedIn({}, 1000) } as never;
+        return ok({ said: '' });
+      },
+    }),
     defineTool(guards.rateLimit({ requests: 5, window: '1m', key: () => undefined }), {
       ...facts('limited'),
       ...told,
@@ -152,6 +162,21 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     ['Infinity', 'counts', returns(ok({ n: Infinity })), "has a number that JSON can't express: Infinity\n"],
     ['-Infinity', 'counts', returns(ok({ n: -Infinity })), "has a number that JSON can't express: -Infinity\n"],
     ['NaN', 'counts', returns(ok({ deep: [{ n: 1 }, { n: NaN }] })), "has a number that JSON can't express: NaN\n"],
+    [
+      'depth',
+      'counts',
+      returns(ok({ deep: nestedIn({}, 1000) })),
+      'counts: expected an output nested at most 1000 deep',
+    ],
+    [
+      'a list, by toJSON',
+      'counts',
+      returns(ok({ toJSON: () => [] })),
+      'expected an output that JSON writes as an object',
+    ],
+    ['nothing, by toJSON', 'counts', returns(ok({ toJSON() {} })), 'expected an output that JSON writes as an object'],
+    ['nothing from a guard', 'guarded', returns(undefined), 'guarded: expected its guard to return ok(…), or err of'],
+    ['null from a guard', 'guarded', returns(null), 'guarded: expected its guard to return ok(…), or err of'],
     ['a bare object', 'says', returns({ said: 'x' }), 'says: expected run to return ok(…) or err(…)'],
     ['nothing', 'says', returns(undefined), 'says: expected run to return ok(…) or err(…)'],
     ['a null as an error', 'says', returns(err(null)), 'says: expected run to return ok(…) or err(…)'],
@@ -184,6 +209,13 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     run = () => Promise.reject(proxy);
     expect((await bugOf('says'))?.error).toBe('object without a JSON form');
     for (const { error } of await callOverWays(app, 'says')) expect(error.code).toBe(-32603);
+  });
+
+  test('an output may be nested 1,000 deep, like an input, and what is for the widget, too', async () => {
+    run = () => ok({ deep: nestedIn({}, 999) });
+    expect((await app.call('counts')).status).toBe(200);
+    for (const { result } of await callOverWays(app, 'counts')) expect(result.isError).toBeUndefined();
+    expect((await bugOf('widget'))?.error).toContain('widget: expected an output nested at most 1000 deep');
   });
 
   test('what JSON makes of an object counts', async () => {
