@@ -2,6 +2,7 @@
 
 import { healthRoute } from './api/health.ts';
 import { createApi } from './api/index.ts';
+import type { Resource } from './calls/content.ts';
 import type { Config } from './config/config.ts';
 import { type Core, type CoreOptions, createCore, prepareBase } from './core.ts';
 import { CHILD_LOOKUP, createChildStore, openChildren } from './doors/children/index.ts';
@@ -12,19 +13,25 @@ import { openServices } from './doors/services/index.ts';
 import { openSse } from './doors/sse/index.ts';
 import { openTraces } from './doors/traces/index.ts';
 import { createWidgets } from './pages/widgets/index.ts';
-import { settingsIn, ThrownBy, type ToolFile } from './tools/folder/tool-file.ts';
-import { type CustomNames, register } from './tools/registry.ts';
-import { type ServerFileOptions, serverFile } from './tools/server-tools.ts';
-import { createDispatch, type Dispatch } from './web/dispatch.ts';
+import {
+  type MakePrompts,
+  type MakeTools,
+  SERVER_FILE,
+  settingsIn,
+  ThrownBy,
+  type ToolFile,
+} from './tools/folder/tool-file.ts';
+import { register } from './tools/registry.ts';
+import { serverTools } from './tools/server-tools.ts';
+import { createDispatch } from './web/dispatch.ts';
 
-export interface App extends Dispatch {
-  /** Ends each event stream when its calls are done: the runtime's own stop would wait for the clients. */
-  endStreams(): void;
-}
-
-export interface ServiceOptions
-  extends CoreOptions,
-    Partial<Pick<ServerFileOptions, 'tools' | 'prompts' | 'resources'>> {
+export interface ServiceOptions extends CoreOptions {
+  /** Creates the tools that replace the server's own. */
+  readonly tools?: MakeTools | undefined;
+  /** Creates the server's prompts; by default there are none. */
+  readonly prompts?: MakePrompts | undefined;
+  /** Replace the server's own resources. */
+  readonly resources?: readonly Resource[] | undefined;
   /** The operator's additional tools, prompts and resources. */
   readonly toolFiles?: readonly ToolFile[] | undefined;
   /** Measures memory and CPU of the process, for the metrics. */
@@ -35,22 +42,9 @@ export interface ServiceOptions
   readonly runScript?: string | null;
 }
 
-export interface Service {
-  readonly app: App;
-  readonly keyDomain: Core['domain'];
-  /** The URL that clients use. */
-  readonly url: string;
-  readonly storeMode: Core['database']['mode'];
-  /** The tools and prompts of tool files. */
-  readonly custom: CustomNames;
-  /** The names of the variables that tools read. */
-  readonly toolVariables: ReadonlySet<string>;
-  readonly lastCalled: () => string | undefined;
-  /** Writes what is pending, and closes the store. */
-  close(): Promise<void>;
-}
+export type Service = Awaited<ReturnType<typeof prepareService>>;
 
-export type PreparedService = Awaited<ReturnType<typeof prepareService>>;
+export type App = Service['app'];
 
 /** Creates a service, and opens its database. Throws an Error whose message is for the operator. */
 export async function createService(config: Config, options: ServiceOptions): Promise<Service> {
@@ -111,8 +105,9 @@ async function registerAll(core: Core, ofDoors: readonly ToolFile[], options: Se
   const toolVariables = new Set<string>();
   const settings = settingsIn(env, toolVariables);
   const deps = { guards, keys, settings, ceilings: config.keyCeilings, keyReveal: config.keyReveal };
+  const make = tools ?? serverTools(config.sampleTool);
   const files = [
-    serverFile({ tools, prompts, resources, sample: config.sampleTool }),
+    { file: SERVER_FILE, make, makePrompts: prompts, resources },
     ...(tools === undefined ? ofDoors : []),
     ...toolFiles,
   ];
@@ -154,10 +149,16 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
     }),
   });
   return {
-    app: { ...createDispatch(api), endStreams: sse.stop },
+    app: {
+      ...createDispatch(api),
+      /** Ends each event stream when its calls are done: the runtime's own stop would wait for the clients. */
+      endStreams: sse.stop,
+    },
     url: address.url,
     storeMode: database.mode,
+    /** The names of the tools and prompts of tool files. */
     custom,
+    /** The names of the variables that tools read. */
     toolVariables,
     lastCalled: core.lastCalled,
     keyDomain: domain,
@@ -171,6 +172,7 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
       await core.open();
       await warnOfRules(core);
     },
+    /** Writes what is pending, and closes the store. */
     async close(): Promise<void> {
       try {
         await Promise.all([domain.stop(), traces?.stop()]);

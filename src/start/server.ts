@@ -2,7 +2,7 @@
 // has what differs between Bun and Deno.
 
 import { existsSync } from 'node:fs';
-import { type PreparedService, prepareService, type ServiceOptions } from '../app.ts';
+import { prepareService, type Service, type ServiceOptions } from '../app.ts';
 import { type Config, parseConfig } from '../config/config.ts';
 import type { Env } from '../config/env.ts';
 import { contradictions, misspelt, settingsOf, withoutEffect } from '../config/settings-report.ts';
@@ -176,7 +176,7 @@ function isThere(folder: string): boolean {
 }
 
 /** Logs the configuration, and variables that are surely not as intended. */
-function logStarted(env: Env, config: Config, service: PreparedService, log: Log): void {
+function logStarted(env: Env, config: Config, service: Service, log: Log): void {
   log.info('started', {
     version: SERVER_VERSION,
     environment: config.environment,

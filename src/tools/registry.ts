@@ -9,9 +9,6 @@ import { isObject } from '../ground/text.ts';
 import { attempt, faultOf, SERVER_FILE, type ToolDeps, type ToolFile } from './folder/tool-file.ts';
 import { RESERVED_NAMES } from './server-tools.ts';
 
-/** The names of tools and prompts, by tool file. */
-export type CustomNames = ReadonlyMap<string, readonly string[]>;
-
 interface FromFile<T> {
   readonly file: string;
   readonly item: T;
@@ -30,7 +27,7 @@ export function register(deps: ToolDeps, files: readonly ToolFile[]) {
   for (const item of operations) checkScopes(item, deps);
   const byFile = Map.groupBy(operations, ({ file }) => file);
   byFile.delete(SERVER_FILE);
-  const custom: CustomNames = new Map([...byFile].map(([file, all]) => [file, all.map(({ item }) => item.name)]));
+  const custom = new Map([...byFile].map(([file, all]) => [file, all.map(({ item }) => item.name)]));
   return {
     tools: byName('tool name', tools, ({ name }) => name),
     prompts: byName('prompt name', prompts, ({ name }) => name),

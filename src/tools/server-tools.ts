@@ -1,11 +1,9 @@
-// The server's own tools, in the order in which clients see them, in the form of a tool file.
+// The server's own tools, in the order in which clients see them.
 
-import type { Resource } from '../calls/content.ts';
-import type { Prompt } from '../calls/prompt.ts';
 import type { Tool } from '../calls/tool.ts';
 import { createApiKey } from './create-api-key.ts';
 import { deleteApiKey } from './delete-api-key.ts';
-import { SERVER_FILE, type ToolDeps, type ToolFile } from './folder/tool-file.ts';
+import { type MakeTools, SERVER_FILE, type ToolDeps, type ToolFile } from './folder/tool-file.ts';
 import { getData } from './get-data.ts';
 import { listApiKeys } from './list-api-keys.ts';
 import { revokeApiKey } from './revoke-api-key.ts';
@@ -29,10 +27,13 @@ const OF_DOORS = ['list_keys', 'revoke_keys', 'update_key', 'list_owners', 'upda
 /** The names that no tool file may use, even if the tool is off. */
 export const RESERVED_NAMES: readonly string[] = [...Object.keys(TOOLS), ...OF_DOORS];
 
-const createTools = (deps: ToolDeps, sample: boolean): readonly Tool[] =>
-  Object.values(TOOLS)
-    .filter((make) => sample || make !== getData)
-    .map((make) => unvalidated(make(deps)));
+/** Returns what creates the server's own tools, with or without the sample. */
+export const serverTools =
+  (sample: boolean): MakeTools =>
+  (deps) =>
+    Object.values(TOOLS)
+      .filter((make) => sample || make !== getData)
+      .map((make) => unvalidated(make(deps)));
 
 /** Removes the check of the output, which costs a tenth of a call: compiler and tests have checked these tools. */
 const unvalidated = (tool: Tool): Tool => ({ ...tool, validate: null });
@@ -41,21 +42,4 @@ const unvalidated = (tool: Tool): Tool => ({ ...tool, validate: null });
 export const ownTools = (make: (deps: ToolDeps) => readonly Tool[]): ToolFile => ({
   file: SERVER_FILE,
   make: (deps) => make(deps).map(unvalidated),
-});
-
-export interface ServerFileOptions {
-  /** Whether the server's own tools include get_data. */
-  readonly sample: boolean;
-  /** Creates the tools that replace the server's own. */
-  readonly tools?: ((deps: ToolDeps) => readonly Tool[]) | undefined;
-  /** Creates the prompts; by default there are none. */
-  readonly prompts?: ((deps: ToolDeps) => readonly Prompt[]) | undefined;
-  readonly resources: readonly Resource[];
-}
-
-export const serverFile = ({ sample, tools, prompts, resources }: ServerFileOptions): ToolFile => ({
-  file: SERVER_FILE,
-  make: (deps) => tools?.(deps) ?? createTools(deps, sample),
-  makePrompts: prompts,
-  resources,
 });

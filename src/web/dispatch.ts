@@ -25,8 +25,6 @@ export interface DispatchOptions {
   readonly log: Log;
 }
 
-export type Dispatch = ReturnType<typeof createDispatch>;
-
 export function createDispatch(options: DispatchOptions) {
   const { routes, check, server: facts, bodies, instance, log } = options;
   const route = createRouter(routes);
