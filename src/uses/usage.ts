@@ -3,13 +3,12 @@
 // exchange (exchange.ts).
 
 import type { Problem } from '../ground/problem.ts';
-import type { Quota, RateLimitStates } from '../ground/rate-limit.ts';
+import type { Quota, RateLimitState, RateLimitStates } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { RandomBytes } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
-import { refusalOf, roomFor, statesOf } from './decision.ts';
 import { Exchange } from './exchange.ts';
-import type { Holder } from './holder.ts';
+import { type Bound, type Holder, hasRoom, remainingOf, stateOf } from './holder.ts';
 import { type CountedKey, Holders, type HoldersOptions, type ReadCounts } from './holders.ts';
 import { createShownUses, type KnownUses } from './shown-uses.ts';
 import type { CountsAsOf, UsesStore } from './store.ts';
@@ -139,3 +138,42 @@ const forRecords = (known: Holders, exchange: Exchange) => ({
   /** Returns whether the records of a replica will do, which come without counts: only while memory had room for all. */
   knowsAllCounts: (): boolean => !known.hasForgotten,
 });
+
+// Decides whether a call is admitted: one pass over all limits of all its holders, all or nothing. Pure.
+
+/** Returns why a call isn't admitted; null: it is. One that costs more than a limit never will be. */
+function refusalOf(holders: readonly Holder[], units: number, nowMs: number): Problem | null {
+  if (haveRoom(holders, units)) return null;
+  const full = holders.flatMap(({ bounds }) => bounds.filter((bound) => !hasRoom(bound, units)));
+  const isOverQuota = full.some(isQuota);
+  const waitedFor = full.filter((bound) => isQuota(bound) === isOverQuota);
+  const isTooCostly = full.some(({ limit }) => units > limit.requests);
+  const retryAfterS = Math.max(...waitedFor.map((bound) => stateOf(bound, nowMs).resetS));
+  return {
+    code: isOverQuota ? 'quota_exceeded' : 'rate_limited',
+    retryAfterS: isTooCostly ? null : retryAfterS,
+    limits: statesOf(holders, nowMs),
+    ...(full.every(isOwners) && { of: 'owner' as const }),
+    ...(waitedFor.every(isOwners) && { waitsFor: 'owner' as const }),
+  };
+}
+
+/** Returns whether all limits have room. Loops, because closures would double the cost of each call's decision. */
+function haveRoom(holders: readonly Holder[], units: number): boolean {
+  for (const { bounds } of holders) for (const bound of bounds) if (!hasRoom(bound, units)) return false;
+  return true;
+}
+
+const isQuota = ({ name }: Bound): boolean => name === 'quota' || name === 'owner-quota';
+
+const isOwners = ({ name }: Bound): boolean => name === 'owner' || name === 'owner-quota';
+
+const statesOf = (holders: readonly Holder[], nowMs: number): RateLimitStates => {
+  const states: RateLimitState[] = [];
+  for (const { bounds } of holders) for (const bound of bounds) states.push(stateOf(bound, nowMs));
+  return states;
+};
+
+/** Returns how many of the units fit in all limits. */
+const roomFor = (holders: readonly Holder[], units: number): number =>
+  Math.min(units, ...holders.flatMap(({ bounds }) => bounds.map(remainingOf)));
