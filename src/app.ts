@@ -1,7 +1,8 @@
 // Wires a server together, and only here: the core, then the doors, each by its name.
 
 import { healthRoute } from './api/health.ts';
-import { createApi } from './api/index.ts';
+import { createRoutes } from './api/index.ts';
+import { observing } from './api/observer.ts';
 import type { Resource } from './calls/content.ts';
 import type { Config } from './config/config.ts';
 import { type Core, type CoreOptions, createCore, prepareBase } from './core.ts';
@@ -130,7 +131,8 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
   const accessLog = await accessLogOf(core);
   const counted = { sessions: sse.count, spansDropped: traces?.dropped, measureProcess, certificateEndsAtMs };
   metrics?.addGauges({ ...core, ...counted });
-  const api = createApi({
+  const observed = observing([accessLog, metrics?.observer ?? [], traces?.observer ?? []].flat());
+  const routes = createRoutes({
     ...core,
     offered: { tools, prompts, resources },
     keyScopes,
@@ -139,7 +141,7 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
     authorizationServer: signIn?.authorizationServer ?? null,
     handsOutKeys: signIn?.handsOutKeys ?? false,
     health: healthRoute({ ...core, store: database, sessions: sse.count }),
-    observers: [accessLog, metrics?.observer ?? [], traces?.observer ?? []].flat(),
+    observed,
     doors: ({ mcpOver, signInAt, calledBy }) => ({
       ...sse.routes({ ...core, mcp: mcpOver('sse'), calledBy, signIn: signInAt('/sse') }),
       metrics: metrics?.route ?? null,
@@ -150,7 +152,7 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
   });
   return {
     app: {
-      ...createDispatch(api),
+      ...createDispatch({ ...core, routes, observe: observed.request }),
       /** Ends each event stream when its calls are done: the runtime's own stop would wait for the clients. */
       endStreams: sse.stop,
     },

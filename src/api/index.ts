@@ -1,5 +1,4 @@
-// Puts the HTTP API together: the handlers of the routes, the checks before them, and what watches both. table.ts describes
-// each route.
+// Puts the routes of the HTTP API together: their handlers, and what watches these. table.ts describes each route.
 
 import type { Guards } from '../calls/guards.ts';
 import type { Identify } from '../calls/identify.ts';
@@ -8,7 +7,6 @@ import type { Recheck } from '../calls/proof.ts';
 import type { Run } from '../calls/run.ts';
 import type { Config } from '../config/config.ts';
 import { atFirstUse } from '../ground/first-use.ts';
-import type { Pool } from '../ground/limits/pool.ts';
 import { chain } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
@@ -18,12 +16,11 @@ import type { RequestStates } from '../mcp/request-states.ts';
 import { createMcp, type Mcp } from '../mcp/server.ts';
 import { mcpRoute } from '../mcp/streamable-http.ts';
 import type { Log } from '../watch/log.ts';
-import type { DispatchOptions } from '../web/dispatch.ts';
 import type { SignIn } from '../web/problem-response.ts';
-import { createRequestChecks, type Handler, type Handlers, type Route } from '../web/router.ts';
+import type { Handler, Handlers, Route } from '../web/router.ts';
 import type { Streams } from '../web/stream.ts';
 import { aboutRoute } from './about.ts';
-import { type Observed, type Observer, observing, type Transport } from './observer.ts';
+import type { Observed, Transport } from './observer.ts';
 import { metadataUrl, type ProtectedPath, resourceMetadataRoutes } from './resource-metadata.ts';
 import { type RevokeTokens, revokeRoute } from './revoke.ts';
 import { ROUTES, type RouteFacts, type RouteName, routeNames } from './table.ts';
@@ -41,7 +38,6 @@ export interface ApiOptions {
   readonly guards: Guards;
   readonly identify: Identify;
   readonly streams: Streams;
-  readonly bodies: Pool;
   readonly revokeTokens: RevokeTokens;
   readonly grantTypes: GrantTypes;
   /** Returns what an authorization server's metadata says beside /token; null: this server is none. */
@@ -51,11 +47,8 @@ export interface ApiOptions {
   /** The scopes that tools and prompts demand of keys. */
   readonly keyScopes: readonly string[];
   readonly health: Handler;
-  /** What watches requests and calls. */
-  readonly observers: readonly Observer[];
+  readonly observed: Observed;
   readonly doors: (core: CoreParts) => DoorRoutes;
-  /** The id of the process. */
-  readonly instance: string;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -72,23 +65,9 @@ export interface CoreParts {
 /** Routes by their names in the table. One that is missing or null is off. */
 export type DoorRoutes = Partial<Readonly<Record<RouteName, Served>>>;
 
-export function createApi(options: ApiOptions): DispatchOptions {
-  const { config, address, bodies, instance, observers, log } = options;
-  const { production, trustProxy, tls, allowedHosts, allowedOrigins } = config;
-  const observed = observing(observers);
-  return {
-    routes: routesOf(options, observed),
-    check: createRequestChecks({ allowedHosts, allowedOrigins, address }),
-    server: { production, trustProxy, ownTls: tls !== null, address, observe: observed.request },
-    bodies,
-    instance,
-    log,
-  };
-}
-
-function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
+export function createRoutes(options: ApiOptions): readonly Route[] {
   const { config, address, offered, requestStates, recheck, guards, identify, streams, handsOutKeys } = options;
-  const { revokeTokens, grantTypes, authorizationServer, keyScopes, health, doors, clock, log } = options;
+  const { revokeTokens, grantTypes, authorizationServer, keyScopes, health, observed, doors, clock, log } = options;
   const { basePath, production, trustProxy, revocationLagMaxMs } = config;
   const { path: publicPath } = address;
   const tools = [...offered.tools.values()];

@@ -14,7 +14,8 @@ export interface Connections {
   lacksHost?(request: Request): boolean;
 }
 
-export interface ServerFacts {
+/** What the contexts of all requests have in common. */
+export interface RequestServer {
   /** The number of proxies in front to trust. */
   readonly trustProxy: number;
   /** Production refuses credentials over plain HTTP. */
@@ -22,9 +23,6 @@ export interface ServerFacts {
   readonly ownTls: boolean;
   readonly address: Pick<ServerAddress, 'urlUnder'>;
   readonly observe?: ObserveRequest | undefined;
-}
-
-export interface RequestServer extends ServerFacts {
   readonly newRequestId: () => string;
   /** Signals that a request begins, and that it is over: its handling and all that extends it have ended. */
   readonly begun: () => void;

@@ -5,19 +5,21 @@ import type { Pool } from '../ground/limits/pool.ts';
 import type { Problem, ProblemCode } from '../ground/problem.ts';
 import { type Awaitable, isPromise, StoreOutage } from '../ground/result.ts';
 import { nextTurn } from '../ground/runtime.ts';
+import type { ServerAddress } from '../ground/server-address.ts';
 import type { Log, LogFields } from '../watch/log.ts';
 import { outageProblem } from '../watch/outage.ts';
 import { excerptOf } from '../watch/redact.ts';
 import { createReadBody, dropBody } from './body.ts';
-import { type Connections, RequestContext, type RequestServer, type ServerFacts } from './context.ts';
+import { type Connections, RequestContext, type RequestServer } from './context.ts';
 import { allowOrigin, STRICT_TRANSPORT } from './headers.ts';
 import { problemResponse } from './problem-response.ts';
-import { type CheckRequest, createRouter, type Route } from './router.ts';
+import { type AllowedNames, createRequestChecks, createRouter, type Route } from './router.ts';
 
 export interface DispatchOptions {
   readonly routes: readonly Route[];
-  readonly check: CheckRequest;
-  readonly server: ServerFacts;
+  readonly config: AllowedNames & Pick<RequestServer, 'production' | 'trustProxy'> & { readonly tls: object | null };
+  readonly address: ServerAddress;
+  readonly observe: RequestServer['observe'];
   /** The pool for bodies that are being received, and for those of requests in progress. */
   readonly bodies: Pool;
   /** The id of the process, with which every request id begins. */
@@ -26,15 +28,21 @@ export interface DispatchOptions {
 }
 
 export function createDispatch(options: DispatchOptions) {
-  const { routes, check, server: facts, bodies, instance, log } = options;
+  const { routes, config, address, observe, bodies, instance, log } = options;
+  const { production, trustProxy, tls } = config;
   const route = createRouter(routes);
+  const check = createRequestChecks(config, address);
   const readBody = createReadBody(bodies);
   const inProgress = new InProgress();
   let isDraining = false;
   let held: Promise<void> | undefined; // until then, responses are held back
   const endOfTurn = createRequestBatcher();
   const server: RequestServer = {
-    ...facts,
+    trustProxy,
+    production,
+    ownTls: tls !== null,
+    address,
+    observe,
     newRequestId: requestIds(instance),
     begun: inProgress.begun,
     over: inProgress.over,

@@ -104,19 +104,15 @@ export function queryOf(url: string): URLSearchParams {
 // The checks, in this order: host, origin, route, method, HTTPS. Routes find a key in a body over plain HTTP, and
 // refuse it with refuseInClear.
 
-interface RequestChecksOptions {
+export interface AllowedNames {
   /** Lower-case names without port. Null: loopback, and the host of the server's address. */
   readonly allowedHosts: readonly string[] | null;
   /** Those of loopback if null. The server's own origin, as the request names it, is always allowed. */
   readonly allowedOrigins: readonly string[] | null;
-  readonly address: ServerAddress;
 }
 
-/** Returns the handler of the route (a BodyHandler if the method is POST), or the first problem. */
-export type CheckRequest = (context: RequestContext, found: Route | undefined) => BodyHandler | Problem;
-
-export function createRequestChecks(options: RequestChecksOptions): CheckRequest {
-  const { allowedHosts, allowedOrigins, address } = options;
+/** Creates the checks. They return the handler of the route (a BodyHandler if the method is POST), or the first problem. */
+export function createRequestChecks({ allowedHosts, allowedOrigins }: AllowedNames, address: ServerAddress) {
   const { hostname } = new URL(address.url);
   const isAllowedHost = createHostCheck(allowedHosts, hostname);
   const isAllowedOrigin = createOriginCheck(allowedOrigins);
@@ -133,7 +129,7 @@ export function createRequestChecks(options: RequestChecksOptions): CheckRequest
     return isOpen || isAllowedOrigin(origin) || isOwn(origin, context) ? undefined : { code: 'origin_denied' };
   }
 
-  return (context, found) => {
+  return (context: RequestContext, found: Route | undefined): BodyHandler | Problem => {
     if (found?.any !== undefined) return unlessInClear(context, found, found.any);
     const refusal = refusalOfNames(context, found);
     if (refusal !== undefined) return refusal;
