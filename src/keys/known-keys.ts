@@ -112,17 +112,13 @@ export class KnownKeys {
     });
   }
 
-  /** Reads a key from the primary even if it is cached. */
-  async readAgain(keyHash: string): Promise<KnownKey | null> {
+  /**
+   * Reads keys with one statement even if they are cached, and returns them by their hashes. Those that have ended have no
+   * holder. `mayUseReplica`: a replica may answer.
+   */
+  async readAll(keyHashes: readonly string[], mayUseReplica: boolean): Promise<ReadonlyMap<string, KnownKey | null>> {
     this.#readCount += 1;
-    const found = await this.#options.readKeys([keyHash], { mayUseReplica: false });
-    return this.#keep(keyHash, found(keyHash));
-  }
-
-  /** Reads keys with one statement, and returns them by their hashes. A replica may answer. Those that have ended have no holder. */
-  async readAll(keyHashes: readonly string[]): Promise<ReadonlyMap<string, KnownKey | null>> {
-    this.#readCount += 1;
-    const found = await this.#options.readKeys(keyHashes, { mayUseReplica: true });
+    const found = await this.#options.readKeys(keyHashes, { mayUseReplica });
     return new Map(keyHashes.map((keyHash) => [keyHash, this.#keep(keyHash, found(keyHash))]));
   }
 

@@ -130,14 +130,14 @@ export function createUseFirst({ store, feed, clock, log, originOf }: ChangePart
     const promoted = await store.promote(key, clock.nowMs(), originOf('use', caller));
     await feed.refresh();
     const { polledAtMs } = feed; // taken before the read: a later poll proves nothing about what was read
-    const found = await known.readAgain(keyHash); // a replica may not have it yet
+    const read = await known.readAll([keyHash], false); // a replica may not have it yet
     if (promoted !== null) {
       const { requestId, traceId } = caller;
       const { id: keyId, userId } = key;
       const fingerprint = fingerprintOf(keyHash);
       log.info('API key rotation completed', { requestId, traceId, keyId, userId, fingerprint });
     }
-    return { found, polledAtMs };
+    return { found: read.get(keyHash) ?? null, polledAtMs };
   }
 
   return async (key: KnownKey, keyHash: string, caller: Caller): Promise<FirstUse> => {
