@@ -5,29 +5,17 @@ import type { OwnerSettings } from '../../keys/record.ts';
 import { type Database, firstOf, type Value } from '../../store/database.ts';
 import { LAST_CHANGE, writeAsRead } from '../../store/key-changes.ts';
 import { OWNER_SETTINGS, storedOwnerOf } from '../../store/owner-settings.ts';
+import { columnsOf } from '../../store/rows.ts';
 
 /** Fields that are given are set; null: back to the server's. */
 export type OwnerEdit = { readonly [F in keyof OwnerSettings]?: OwnerSettings[F] | undefined };
 
 export type OwnerStore = ReturnType<typeof createOwnerStore>;
 
-const COLUMNS = {
-  rateLimit: ['limit_requests', 'limit_window_s'],
-  quota: ['quota_requests', 'quota_period'],
-  keysMax: ['keys_max'],
-  metadata: ['metadata'],
-} as const satisfies Record<keyof OwnerSettings, readonly string[]>;
-
-/** Returns the columns of the given settings, and their values. */
-function ownerColumnsOf(given: OwnerEdit) {
-  const fields = (Object.keys(COLUMNS) as (keyof OwnerSettings)[]).filter((field) => given[field] !== undefined);
-  const values: Readonly<Record<keyof OwnerSettings, readonly Value[]>> = {
-    rateLimit: [given.rateLimit?.requests ?? null, given.rateLimit?.windowS ?? null],
-    quota: [given.quota?.requests ?? null, given.quota?.period ?? null],
-    keysMax: [given.keysMax ?? null],
-    metadata: [given.metadata == null ? null : JSON.stringify(given.metadata)],
-  };
-  return { names: fields.flatMap((field) => COLUMNS[field]), values: fields.flatMap((field) => values[field]) };
+/** Returns the columns of the given settings, and their values: those that keys have, too, are written as there. */
+function ownerColumnsOf({ keysMax, ...given }: OwnerEdit) {
+  const { names, values } = columnsOf(given);
+  return keysMax === undefined ? { names, values } : { names: [...names, 'keys_max'], values: [...values, keysMax] };
 }
 
 /** Selects the next owner, with one search of each index, however many keys an owner has. */

@@ -13,13 +13,13 @@ import type { RequestContext } from '../../web/context.ts';
 import { json } from '../../web/headers.ts';
 import { oauthErrorResponse } from '../../web/problem-response.ts';
 import type { BodyHandler } from '../../web/router.ts';
-import type { Leases } from './lease.ts';
+import type { BeginLease } from './lease.ts';
 import { CURSOR_CHARS_MAX } from './recent-changes.ts';
 import { refuseService } from './refuse.ts';
 import { type Reported, type Used, usedIn } from './reported.ts';
 import { INVALID, type ServicesOptions, SLOW_DOWN, serviceHandler } from './service.ts';
 
-export function introspectRoute(leases: Leases, reported: Reported, options: ServicesOptions): BodyHandler {
+export function introspectRoute(beginLease: BeginLease, reported: Reported, options: ServicesOptions): BodyHandler {
   const { verifyKey, verifier, guards, recheck, usage, log } = options;
   const costOf = (form: URLSearchParams) => (form.has('lease') ? (costIn(form) ?? 1) : 1);
   const keyGuard: Guard<Call, KeyAuth> = apiKeyGuard(verifyKey, log, verifier.revalidate);
@@ -29,7 +29,7 @@ export function introspectRoute(leases: Leases, reported: Reported, options: Ser
     if (!fields.ok) return refuseService(context, fields.error);
     const { token, resources, lease } = fields.value;
     if (lease !== null) await reported.count(lease.used, caller);
-    const leaseFieldsOf = lease && (await leases.begin(lease.cursor, arrivedAtMs));
+    const leaseFieldsOf = lease && (await beginLease(lease.cursor, arrivedAtMs));
     // Unknown keys count against the calling key: a service sends strangers' tokens from one address.
     const credentials = { xApiKey: token, bearer: null, metaApiKey: null };
     const { keyId } = caller.auth;

@@ -6,7 +6,7 @@ import { SHARED_WINDOW_S_MIN } from '../../ground/rate-limit.ts';
 import type { KnownKey } from '../../keys/known-keys.ts';
 import type { VerifiedKey } from '../../keys/verify.ts';
 import { type Bound, remainingOf } from '../../uses/holder.ts';
-import { type Macs, markOf } from './marks.ts';
+import type { Macs } from './marks.ts';
 import type { RecentChanges } from './recent-changes.ts';
 import { handleOf, type Reported } from './reported.ts';
 import type { ServicesOptions } from './service.ts';
@@ -33,42 +33,15 @@ const endingsOf = ({ presentedHash, userId, parent }: KnownKey): readonly string
   ...(parent === null ? [] : [parent.keyHash]),
 ];
 
-export type Leases = ReturnType<typeof createLeases>;
+export type BeginLease = ReturnType<typeof createLeases>;
 
+/** Creates the function that begins a lease for a service with this cursor, before the key is verified. */
 export function createLeases(
   recent: RecentChanges,
   macs: () => Promise<Macs>,
   reported: Reported,
   { feed, usage, ageClock }: ServicesOptions,
 ) {
-  /**
-   * Begins a lease for a service with this cursor, before the key is verified. All that is read from now on is at least
-   * as new as what this process has seen, so no remembered answer rests on an older read. `arrivedAtMs` is the
-   * request's arrival, monotonic.
-   */
-  async function begin(cursor: string, arrivedAtMs: number): Promise<LeaseFieldsOf> {
-    if (!feed.current()) await feed.ensureFresh();
-    const codes = await macs();
-    const hasSeen = await hasSeenAll(cursor, codes);
-    return (asked, callerKeyId) => {
-      const { id: keyId } = asked.holder;
-      const units = unitsOf(keyId).map(({ kind, id, units }) => ({
-        holder: codes.of('holder', `${kind} ${id}`),
-        units,
-      }));
-      const leaseMs = hasSeen && units.every(({ units }) => units > 0) ? leaseMsOf(asked.endsAtMs) : 0;
-      reported.expect(keyId, asked.key.parent?.keyHash ?? asked.key.presentedHash);
-      return {
-        fresh_ms: Math.floor(asked.verifiedAtMs - arrivedAtMs),
-        bound_ms: feed.boundMs,
-        marks: endingsOf(asked.key).map((one) => markOf(codes, one)),
-        tell: handleOf(codes, callerKeyId, keyId),
-        ...(leaseMs > 0 && { lease_ms: leaseMs }),
-        lease_uses: units,
-      };
-    };
-  }
-
   /** Returns what may be admitted for each holder of the key's limits, over all its keys together. Counts nothing. */
   function unitsOf(keyId: string) {
     const holders = usage.holdersOf(keyId);
@@ -89,5 +62,30 @@ export function createLeases(
     return endsAtMs === null ? LEASE_MS_MAX : Math.min(LEASE_MS_MAX, endsAtMs - ageClock.nowMs());
   }
 
-  return { begin };
+  /**
+   * All that is read from now on is at least as new as what this process has seen, so no remembered answer rests on an older
+   * read. `arrivedAtMs` is the request's arrival, monotonic.
+   */
+  return async (cursor: string, arrivedAtMs: number): Promise<LeaseFieldsOf> => {
+    if (!feed.current()) await feed.ensureFresh();
+    const codes = await macs();
+    const hasSeen = await hasSeenAll(cursor, codes);
+    return (asked, callerKeyId) => {
+      const { id: keyId } = asked.holder;
+      const units = unitsOf(keyId).map(({ kind, id, units }) => ({
+        holder: codes.of('holder', `${kind} ${id}`),
+        units,
+      }));
+      const leaseMs = hasSeen && units.every(({ units }) => units > 0) ? leaseMsOf(asked.endsAtMs) : 0;
+      reported.expect(keyId, asked.key.parent?.keyHash ?? asked.key.presentedHash);
+      return {
+        fresh_ms: Math.floor(asked.verifiedAtMs - arrivedAtMs),
+        bound_ms: feed.boundMs,
+        marks: endingsOf(asked.key).map((one) => codes.of('mark', one)),
+        tell: handleOf(codes, callerKeyId, keyId),
+        ...(leaseMs > 0 && { lease_ms: leaseMs }),
+        lease_uses: units,
+      };
+    };
+  };
 }

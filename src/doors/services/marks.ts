@@ -6,7 +6,10 @@ import { ofSecret, type Signing } from '../../ground/signed-text.ts';
 /** The first 16 hex digits of an HMAC-SHA-256 (RFC 2104). */
 const DIGITS = 16;
 
-/** What a code is for: equal texts have different codes for different uses (domain separation). */
+/**
+ * What a code is for: equal texts have different codes for different uses (domain separation). A mark is that of a name in the
+ * change feed: the hash of a secret or rule, `rules`, or `owner:` and an owner.
+ */
 type Use = 'mark' | 'cursor' | 'tell' | 'holder';
 
 export interface Macs {
@@ -25,6 +28,3 @@ export const createMacs = (signing: Signing): (() => Promise<Macs>) =>
       of: (use, text) => createHmac('sha256', secret).update(`changes ${use} ${text}`).digest('hex').slice(0, DIGITS),
     };
   });
-
-/** Returns the mark of a name in the change feed: the hash of a secret or rule, `rules`, or `owner:` and an owner. */
-export const markOf = (macs: Macs, changed: string): string => macs.of('mark', changed);

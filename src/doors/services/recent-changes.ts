@@ -6,7 +6,7 @@ import { singleFlight } from '../../ground/cache.ts';
 import type { ChangeMark, FeedPage } from '../../ground/change-feed.ts';
 import type { Feed } from '../../keys/feed.ts';
 import type { KeyStore } from '../../keys/store.ts';
-import { type Macs, markOf } from './marks.ts';
+import type { Macs } from './marks.ts';
 import type { ServicesOptions } from './service.ts';
 
 /** Changes kept: enough for a list of MARKS_MAX even though some keys change again and again. */
@@ -109,7 +109,7 @@ export class RecentChanges {
     if (this.#listed?.macs !== macs || !isSameList(this.#listed.changes, changes)) {
       const distinct = new Set(changes.map(({ changed }) => changed));
       if (distinct.size > MARKS_MAX) return null;
-      this.#listed = { macs, changes, marks: [...distinct].map((changed) => markOf(macs, changed)) };
+      this.#listed = { macs, changes, marks: [...distinct].map((changed) => macs.of('mark', changed)) };
     }
     return this.#listed.marks;
   }

@@ -123,16 +123,6 @@ export function createSessions() {
       if (session.owners.length === 0) return claimed(session, visitor);
       return visitor.owners.length === 0 && sharesOwner(session, visitor.named) ? ok(session) : err(NO_SESSION);
     },
-    /** Adds a call. Returns null if the session has too many in progress. */
-    beginCall({ calls }: Session, id: Id): AbortController | null {
-      if (calls.size >= LIMITS.sessionCalls.each) return null;
-      const canceller = new AbortController();
-      calls.set(id, canceller);
-      return canceller;
-    },
-    endCall({ calls }: Session, id: Id): void {
-      calls.delete(id);
-    },
     beginRequest(session: Session): void {
       session.requests += 1;
     },

@@ -3,6 +3,7 @@
 
 import { type Identify, Sender } from '../../calls/identify.ts';
 import type { Operation } from '../../calls/operation.ts';
+import { LIMITS } from '../../ground/limits/index.ts';
 import { OVERLOADED, type Problem } from '../../ground/problem.ts';
 import type { Awaitable } from '../../ground/result.ts';
 import { clientInfoOf, clientText, showsWidgets, WIDGETS_SHOWN } from '../../mcp/client.ts';
@@ -103,10 +104,11 @@ export function sseRoutes({ mcp, calledBy, streams, identify, address: server, s
       sender.context.clientInfo = { name: session.client };
     }
     if (!makesCall(message.method)) return reply(session, sender, message);
-    const { id } = message;
-    if (session.calls.has(id)) return refuse(session, sender, message, ID_IN_USE);
-    const canceller = sessions.beginCall(session, id);
-    if (canceller === null) return problemResponse(OVERLOADED, sender.context.requestId);
+    const { calls } = session;
+    if (calls.has(message.id)) return refuse(session, sender, message, ID_IN_USE);
+    if (calls.size >= LIMITS.sessionCalls.each) return problemResponse(OVERLOADED, sender.context.requestId);
+    const canceller = new AbortController();
+    calls.set(message.id, canceller);
     return reply(session, sender, message, canceller);
   }
 
@@ -152,7 +154,7 @@ function createReply(mcp: Mcp, sessions: Sessions) {
         if (!isCancelled()) sendReply(stream, text, () => deniedText(message, 'legacy', OVERLOADED));
         return accepted();
       } finally {
-        if (canceller !== undefined) sessions.endCall(session, message.id);
+        if (canceller !== undefined) session.calls.delete(message.id);
         sessions.endRequest(session);
       }
     }
