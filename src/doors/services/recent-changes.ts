@@ -41,12 +41,11 @@ interface Known extends ChangesSince {
 
 /**
  * The state of a cursor. `known`: in memory, with the changes since. `older`: not in memory; `readBackTo` reads them.
- * `too_old`: no longer kept. `unknown`: ahead of this process, or of a database that was lost; a poll
- * decides. `unreadable`: no cursor.
+ * `gone`: no longer kept, or no cursor. `unknown`: ahead of this process, or of a database that was lost; a poll decides.
  */
 type CursorState =
   | { readonly is: 'known'; readonly changes: readonly Change[] }
-  | { readonly is: 'older' | 'too_old' | 'unknown' | 'unreadable' };
+  | { readonly is: 'older' | 'gone' | 'unknown' };
 
 const NOTHING: CursorState = { is: 'known', changes: [] };
 
@@ -56,7 +55,6 @@ export class RecentChanges {
   #known: Known | undefined;
   /** The last list of marks, shared by all who listen from one cursor. */
   #listed: { readonly macs: Macs; readonly changes: readonly Change[]; readonly marks: readonly string[] } | undefined;
-  #current: { readonly macs: Macs; readonly change: Since; readonly cursor: string } | undefined;
   readonly #reading;
 
   constructor({ feed, store }: ServicesOptions) {
@@ -73,13 +71,13 @@ export class RecentChanges {
   stateOf(cursor: string, macs: Macs): CursorState {
     if (cursor === this.currentCursor(macs)) return NOTHING;
     const [, digits, code] = CURSOR.exec(cursor) ?? [];
-    if (digits === undefined || code === undefined) return { is: 'unreadable' };
+    if (digits === undefined || code === undefined) return { is: 'gone' };
     const seq = Number(digits);
     const { since, changes, isWhole } = this.#present;
-    if (seq < since.seq) return { is: isWhole ? 'too_old' : 'older' };
+    if (seq < since.seq) return { is: isWhole ? 'gone' : 'older' };
     const at = changes.findLastIndex((change) => change.seq === seq); // from the end: services lack few
     const named = seq === since.seq ? since : changes[at];
-    if (named !== undefined && named.mark === undefined) return { is: 'too_old' }; // its row was deleted
+    if (named !== undefined && named.mark === undefined) return { is: 'gone' }; // its row was deleted
     if (named?.mark === undefined || codeOf(macs, named.seq, named.mark) !== code) return { is: 'unknown' };
     return { is: 'known', changes: changes.slice(at + 1) };
   }
@@ -91,11 +89,9 @@ export class RecentChanges {
 
   /** Returns the cursor of the newest change seen: the same text in each process that has seen as much. */
   currentCursor(macs: Macs): string {
-    const change = this.#newest;
-    if (this.#current?.change !== change || this.#current.macs !== macs) {
-      this.#current = { macs, change, cursor: `${change.seq}.${codeOf(macs, change.seq, change.mark ?? null)}` };
-    }
-    return this.#current.cursor;
+    const { since, changes } = this.#present;
+    const { seq, mark } = changes.at(-1) ?? since;
+    return `${seq}.${codeOf(macs, seq, mark ?? null)}`;
   }
 
   /** Returns the marks of what has changed since a cursor; null: anything may have. */
@@ -112,11 +108,6 @@ export class RecentChanges {
       this.#listed = { macs, changes, marks: [...distinct].map((changed) => macs.of('mark', changed)) };
     }
     return this.#listed.marks;
-  }
-
-  get #newest(): Since {
-    const { since, changes } = this.#present;
-    return changes.at(-1) ?? since;
   }
 
   /** Returns what is in memory, starting from the feed's position on first use. */
