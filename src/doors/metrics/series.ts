@@ -94,13 +94,9 @@ export function createSeries() {
   return {
     /** Returns the series of a label set, and creates it on first use. */
     of(metric: Metric, labels: Labels): Series {
-      const family: Family = METRICS[metric];
-      const series = all.get(metric) ?? new Map<string, Series>();
-      all.set(metric, series);
-      const text = textOf(labels);
-      const one = series.get(text) ?? new Series(family.bounds);
-      series.set(text, one);
-      return one;
+      const { bounds }: Family = METRICS[metric];
+      const series = all.getOrInsertComputed(metric, () => new Map());
+      return series.getOrInsertComputed(textOf(labels), () => new Series(bounds));
     },
 
     text(samples: readonly Sample[]): string {

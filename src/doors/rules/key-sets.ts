@@ -48,12 +48,9 @@ export function createKeySets({ clock, log }: { readonly clock: Clock; readonly 
     /** Returns the keys of a rule's issuer: one object as long as they come from the same source. */
     of(rule: Named): VerificationKeys {
       const { issuer, keySet } = rule;
-      const name = nameOf(rule);
-      const known = bySource.get(name);
-      if (known !== undefined) return known;
-      const keys = isGiven(keySet) ? given(keySet) : fetched(issuer, keySet);
-      bySource.set(name, keys);
-      return keys;
+      return bySource.getOrInsertComputed(nameOf(rule), () =>
+        isGiven(keySet) ? given(keySet) : fetched(issuer, keySet),
+      );
     },
     /** Forgets the key sets that no rule names any more. */
     keepOnly(byIssuer: ReadonlyMap<string, readonly StoredRule[]>): void {
