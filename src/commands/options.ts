@@ -1,6 +1,7 @@
 // Declares options and arguments of commands, for the parser, the types and the usage, and parses them.
 
 import { parseArgs } from 'node:util';
+import { METADATA_WANTED, type Metadata, metadataFrom } from '../ground/metadata.ts';
 import { parseLimit, parseQuota } from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
 import {
@@ -106,6 +107,25 @@ const NO_VALUE = Symbol('no value');
 
 /** Returns a value, or null for NO_VALUE. */
 export const orNull = <T>(value: T | typeof NO_VALUE): T | null => (value === NO_VALUE ? null : value);
+
+/** Parses data: `plan=pro` for each name, or `none`. Its value: undefined if nothing is given, null for `none`. */
+export const META: Option<Metadata | null | undefined> = {
+  value: 'NAME=VALUE',
+  isNeeded: false,
+  most: Number.POSITIVE_INFINITY,
+  read(given, said) {
+    if (given.length === 0) return undefined;
+    if (given.length === 1 && given[0] === 'none') return null;
+    const pairs = given.map((pair) => /^([^=]*)=(.*)$/s.exec(pair)?.slice(1));
+    if (pairs.includes(undefined))
+      throw new UsageError(`${said}expected names with values, like plan=pro, or none alone`);
+    const named = new Map(pairs as [name: string, value: string][]);
+    if (named.size < pairs.length) throw new UsageError(`${said}expected each name once`);
+    const metadata = metadataFrom(Object.fromEntries(named));
+    if (metadata === undefined) throw new UsageError(`${said}expected ${METADATA_WANTED}`);
+    return metadata;
+  },
+};
 
 const LOCAL_OR_NOT = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})?)?$/;
 

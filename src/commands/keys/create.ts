@@ -15,8 +15,7 @@ import { createKeyDomain } from '../../keys/index.ts';
 import { keyRequestFields } from '../../tools/key-fields.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, type IoStreams, UsageError } from '../io.ts';
-import { META, metadataOf } from '../meta-option.ts';
-import { flag, LIMIT, many, NAME, NUMBER, OWNER, optional, QUOTA, SCOPE } from '../options.ts';
+import { flag, LIMIT, META, many, NAME, NUMBER, OWNER, optional, QUOTA, SCOPE } from '../options.ts';
 import { NOBODY_DECIDED, poll, requestKey, SERVER, sayWhere, type Wish } from './asked-server.ts';
 import { byCommand, sha256, stderrLog, usageErrorOf, withStore } from './database.ts';
 
@@ -33,17 +32,16 @@ export const verb = command({
     days: optional(NUMBER),
     limit: optional(LIMIT),
     quota: optional(QUOTA),
-    meta: many(META),
+    meta: META,
     ask: optional(SERVER),
     'no-secret': flag,
   },
   async run({
-    options: { user, name, scope: scopes, days: expiresInDays, limit: rateLimit, quota, meta, ask, ...more },
+    options: { user, name, scope: scopes, days: expiresInDays, limit: rateLimit, quota, meta: metadata, ask, ...more },
     io,
   }) {
     const hasSecret = !more['no-secret'];
     if (hasSecret && isLost(io)) throw new CommandError('stdout is closed or /dev/null, where the key would be lost');
-    const metadata = metadataOf(meta);
     if (ask !== undefined) {
       if (!hasSecret || [user, expiresInDays, rateLimit, quota, metadata].some((given) => given !== undefined))
         throw new UsageError('expected only --name and --scope beside --ask: a person decides the rest');

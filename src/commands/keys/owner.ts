@@ -6,8 +6,7 @@ import type { Store } from '../../store/open.ts';
 import { planStore } from '../../store/owner-settings.ts';
 import { command } from '../command.ts';
 import { type Io, UsageError } from '../io.ts';
-import { META, metadataOf } from '../meta-option.ts';
-import { flag, kind, LIMIT, many, needed, OWNER, optional, orNull, orWord, QUOTA, wholeNumber } from '../options.ts';
+import { flag, kind, LIMIT, META, needed, OWNER, optional, orNull, orWord, QUOTA, wholeNumber } from '../options.ts';
 import { byCommand, withStore, withStoreToRead } from './database.ts';
 import { ownersIn, writeOwners } from './shown-owner.ts';
 
@@ -27,7 +26,7 @@ export const verb = command({
     limit: optional(orWord(SHARED_LIMIT, DEFAULT)),
     quota: optional(orWord(QUOTA, DEFAULT)),
     keys: optional(orWord(wholeNumber('N', 0, OWNER_KEYS_MAX), DEFAULT)),
-    meta: many(META),
+    meta: META,
     delete: flag,
     yes: flag,
     json: flag,
@@ -38,7 +37,7 @@ export const verb = command({
       rateLimit: orNull(limit),
       quota: orNull(quota),
       keysMax: orNull(keys),
-      metadata: metadataOf(meta),
+      metadata: meta,
     };
     const isGiven = Object.values(settings).some((given) => given !== undefined);
     if (isLeaving && isGiven) throw new UsageError('expected nothing to set beside --delete');

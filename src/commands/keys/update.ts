@@ -8,8 +8,7 @@ import { OPERATORS_SCOPES, unknownScopes } from '../../keys/grants.ts';
 import { keyRequestFields } from '../../tools/key-fields.ts';
 import { command } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
-import { META, metadataOf } from '../meta-option.ts';
-import { ID, LIMIT, many, NAME, NUMBER, needed, optional, orNull, orWord, QUOTA, SCOPE } from '../options.ts';
+import { ID, LIMIT, META, many, NAME, NUMBER, needed, optional, orNull, orWord, QUOTA, SCOPE } from '../options.ts';
 import { byCommand, usageErrorOf, withStore } from './database.ts';
 
 /** The word that removes a key's own limit or quota, so that the server's applies. */
@@ -24,14 +23,14 @@ export const verb = command({
     name: optional(NAME),
     days: optional(orWord(NUMBER, 'never')),
     scope: many(SCOPE),
-    meta: many(META),
+    meta: META,
   },
   argument: needed(ID),
   async run({ options, argument: id, io }) {
     const { name, days } = options;
     const scopes = options.scope.length > 0 ? options.scope : undefined;
     const [rateLimit, quota] = [orNull(options.limit), orNull(options.quota)];
-    const changes = { name, scopes, rateLimit, quota, metadata: metadataOf(options.meta) };
+    const changes = { name, scopes, rateLimit, quota, metadata: options.meta };
     if (days === undefined && Object.values(changes).every((value) => value === undefined))
       throw new UsageError('expected an option');
     await withStore(io, async (keys, { keyCeilings }) => {

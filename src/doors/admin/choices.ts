@@ -82,3 +82,18 @@ export async function lookAt(
   const [endAt, endRow] = last === undefined ? [found[0]?.last_at, found[0]?.last_row] : [last.at, last.row];
   return { rows, looked, next: looked < there ? { at: Number(endAt), row: Number(endRow) } : null };
 }
+
+// Before keys are revoked because nobody uses them.
+
+const EXCHANGED = `SELECT 1 FROM exchanges WHERE at_ms >= unixepoch('subsec') * 1000 - ${MS_PER_DAY} LIMIT 1`;
+const RESTORED =
+  "SELECT 1 FROM key_events WHERE key_id IS NULL AND owner = '' AND kind = 'restored' AND at_ms >= ? LIMIT 1";
+
+/** Returns why nobody knows which keys were unused since a time; null: the database knows. */
+export async function whyUnknown({ read }: Database, sinceMs: number): Promise<string | null> {
+  if ((await read({ sql: EXCHANGED })).length === 0)
+    return 'the database has seen no exchange of uses for a day, so keys that are in use would look unused; none was revoked';
+  if ((await read({ sql: RESTORED, args: [sinceMs] })).length > 0)
+    return 'the database was restored within this time, so uses are missing; none was revoked';
+  return null;
+}

@@ -1,47 +1,37 @@
 // Makes the headers in which MCP 2026-07-28 clients repeat marked parameters (basic/transports/streamable-http, "Schema
 // Extension"). The server refuses calls without them.
 
-import { isObject, type JsonObject } from '../../../ground/text.ts';
+import { once } from '../../../ground/cache.ts';
+
+/** What is read of the server's /openapi.json: the input of each tool, with the header that repeats a field. */
+interface OpenApi {
+  readonly paths: Readonly<Record<string, { readonly post: { readonly requestBody: RequestBody } }>>;
+}
+interface RequestBody {
+  readonly content: { readonly 'application/json': { readonly schema: Schema } };
+}
+interface Schema {
+  readonly properties?: Readonly<Record<string, { readonly 'x-mcp-header'?: string }>>;
+}
 
 /**
  * Returns a function that makes these headers. It reads the marks from /openapi.json, once, because a list of tools leaves
  * out those that the caller may not call.
  */
 export function headerParamsAt(url: string) {
-  let paths: Promise<JsonObject> | undefined;
+  const openApi = once(async () => (await fetch(`${url}/openapi.json`)).json() as Promise<OpenApi>);
   return async (tool: string, input: object): Promise<Record<string, string>> => {
-    paths ??= pathsAt(url);
-    const marked = Object.entries(markedIn((await paths)[`/tools/${tool}`]));
+    const { paths } = await openApi();
+    const { properties = {} } = paths[`/tools/${tool}`]?.post.requestBody.content['application/json'].schema ?? {};
     const given = new Map<string, unknown>(Object.entries(input));
     return Object.fromEntries(
-      marked.flatMap(([field, name]) => {
-        const value = encoded(given.get(field));
+      Object.entries(properties).flatMap(([field, { 'x-mcp-header': name }]) => {
+        const value = name === undefined ? null : encoded(given.get(field));
         return value === null ? [] : [[`Mcp-Param-${name}`, value]];
       }),
     );
   };
 }
-
-async function pathsAt(url: string): Promise<JsonObject> {
-  const response = await fetch(`${url}/openapi.json`);
-  const { paths } = (await response.json()) as { readonly paths: JsonObject };
-  return paths;
-}
-
-/** Returns header names by the input fields that they repeat. */
-function markedIn(path: unknown): Record<string, string> {
-  const schema = at(path, 'post', 'requestBody', 'content', 'application/json', 'schema', 'properties');
-  const properties = isObject(schema) ? Object.entries(schema) : [];
-  return Object.fromEntries(
-    properties.flatMap(([field, property]) => {
-      const name = at(property, 'x-mcp-header');
-      return typeof name === 'string' ? [[field, name]] : [];
-    }),
-  );
-}
-
-const at = (value: unknown, ...names: readonly string[]): unknown =>
-  names.reduce((inner, name) => (isObject(inner) ? inner[name] : undefined), value);
 
 /** Printable ASCII without leading or trailing white space, which a header would lose. */
 const PLAIN = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
