@@ -13,7 +13,6 @@ interface Definition<O extends Options, A> {
   readonly name: string;
   readonly summary: string;
   readonly options?: O;
-  /** The positional arguments. */
   readonly argument?: Option<A>;
   /** Runs the command. Throws a CommandError if it fails. */
   run(given: { readonly options: ValuesOf<O>; readonly argument: A; readonly io: Io }): Promise<void> | void;

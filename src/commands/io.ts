@@ -155,7 +155,6 @@ function tableOf(rows: readonly (readonly string[])[]): string {
   return shown.map((cells) => `${cells.map(padded).join('  ').trimEnd()}\n`).join('');
 }
 
-/** Truncates the text to `columns` columns of a terminal. */
 export function cut(text: string, columns: number): string {
   const shown = shownText(text);
   if (columnsOf(shown) <= columns) return shown;

@@ -105,7 +105,6 @@ export const orWord = <T>(of: Kind<T>, word: string): Kind<T | typeof NO_VALUE> 
 
 const NO_VALUE = Symbol('no value');
 
-/** Returns a value, or null for NO_VALUE. */
 export const orNull = <T>(value: T | typeof NO_VALUE): T | null => (value === NO_VALUE ? null : value);
 
 /** Parses data: `plan=pro` for each name, or `none`. Its value: undefined if nothing is given, null for `none`. */

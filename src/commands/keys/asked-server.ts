@@ -45,7 +45,6 @@ interface Answer {
   readonly fault?: string;
 }
 
-/** Sends a form. */
 export async function postForm(
   url: string,
   fields: Readonly<Record<string, string>>,
@@ -82,7 +81,6 @@ export async function requestKey(server: string, { name, scopes }: Wish, signal:
   throw new CommandError(`${server} takes no requests for keys: ${saidBy(answer)}${hint}`);
 }
 
-/** Tells the person where to decide. */
 export function sayWhere({ say }: Io, uri: string, userCode: string): void {
   say(`Open ${withoutControls(uri)}`);
   say(`and check that it asks for ${withoutControls(userCode)}`);

@@ -76,7 +76,6 @@ type Which = Pick<EventQuery, 'keyId' | 'owner' | 'sinceMs' | 'untilMs' | 'limit
 const isIndexed = ({ keyId, owner, sinceMs, untilMs }: Which): boolean =>
   keyId !== undefined || [owner, sinceMs, untilMs].every((given) => given === undefined);
 
-/** Returns the last `limit` events up to `reached`. */
 async function newestOf(trail: Trail, which: Which, reached: number, progress: Progress): Promise<KeyEvent[]> {
   const rangeEvents = isIndexed(which) ? reached : RANGE_EVENTS;
   const found: KeyEvent[] = [];

@@ -52,7 +52,6 @@ export const verb = command({
 interface Asking {
   readonly server: string;
   readonly kept: KeptKeys;
-  /** The scopes, sorted. */
   readonly scopes: readonly string[];
   readonly name: string | undefined;
   /** What is asked for, by which requests and children are stored. */

@@ -106,7 +106,6 @@ async function writeKey(
 
 const DAYS_HEAD = ['DAY (UTC)', 'USES'];
 
-/** Returns the UTC days with uses, latest first. */
 const daysOf = ({ last30Days }: Uses, nowMs: number): readonly (readonly string[])[] =>
   last30Days.flatMap((count, ago) =>
     count === 0 ? [] : [[new Date(nowMs - ago * MS_PER_DAY).toISOString().slice(0, DAY_CHARS), `${count}`]],

@@ -15,7 +15,6 @@ import type { Place } from './cursor.ts';
 import { FIRST_ROW, type OnRange } from './ranges.ts';
 import type { AdminStore, KeyFilter, KeyName, PlacedKey } from './store.ts';
 
-/** The keys of all owners, and those derived from them. */
 interface AllKeys {
   readonly store: AdminStore;
   readonly derived: DerivedKeys;

@@ -25,7 +25,6 @@ const JWT_TYPES: readonly (string | null)[] = [
 ];
 
 export interface GrantOptions extends MakeChildOptions {
-  /** Parses a name as create_api_key does. */
   readonly readKeyRequest: ReadKeyRequest;
 }
 

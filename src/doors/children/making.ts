@@ -37,7 +37,6 @@ export interface MakeChildOptions {
   readonly db: Database;
   readonly verifier: Verifier;
   readonly audience: Audience;
-  /** A clock that also counts while the machine sleeps. */
   readonly ageClock: Clock;
   readonly random: RandomBytes;
   readonly sha256: Sha256;

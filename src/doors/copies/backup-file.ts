@@ -90,7 +90,6 @@ async function copyFile(from: string, to: string): Promise<void> {
 
 const statOf = (path: string): Stats | undefined => statSync(path, { throwIfNoEntry: false });
 
-/** Returns whether the file exists and isn't empty. */
 const isThere = (path: string): boolean => (statOf(path)?.size ?? 0) > 0;
 
 /** Returns a text that changes whenever somebody writes to the file or to what is beside it. */

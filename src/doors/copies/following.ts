@@ -28,7 +28,6 @@ const IS_AT = `UPDATE feed SET database_id = iif((database_id, pruned_seq) = (?1
 AND (SELECT mark FROM ${FOLLOWED}) IS ?3, database_id, NULL)`;
 const IS_ELSEWHERE = /NOT NULL constraint failed: feed/;
 
-/** The file and its primary. */
 export interface Pair {
   readonly local: Database;
   /** Starts a thread that writes many rows to the file; null: none can open it. */
@@ -51,7 +50,6 @@ export const positionOf = (row: Row): ReachedPosition => ({
   mark: row.mark as string | null,
 });
 
-/** A step under way. */
 interface Stepping extends Pair {
   /** Returns the writer for many rows: the thread, if there can be one, started if need be. */
   readonly many: () => Into;
@@ -160,7 +158,6 @@ async function put(into: Into, from: ReachedPosition, statements: readonly State
   }
 }
 
-/** Writes statements and the next position. */
 const moveOn = (into: Into, from: ReachedPosition, to: ReachedPosition, statements: readonly Statement[]) =>
   put(into, from, [
     ...statements,

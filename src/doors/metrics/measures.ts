@@ -136,7 +136,6 @@ function errorTypeOf(result: ToolResult): string {
   return 'contentJson' in result.value && result.value.isError ? 'tool_error' : '';
 }
 
-/** Returns the labels that count a message without a tool call. */
 function labelsOf(method: string, { isUnknown, operation }: Reply): { readonly method: string; readonly tool: string } {
   if (isUnknown) return { method: OTHER, tool: '' };
   return { method, tool: method === 'tools/call' ? (operation?.name ?? OTHER) : '' };

@@ -64,7 +64,6 @@ export const shownOwnerFields = {
 
 type GivenUpdate = v.InferOutput<v.StrictObjectSchema<typeof ownerUpdateFields, undefined>>;
 
-/** Returns the update that `ownerUpdateFields` parsed. */
 export const ownerUpdateOf = ({ rateLimit, blocked, ...update }: GivenUpdate): OwnerUpdate => ({
   ...update,
   blocked: blocked === null ? false : blocked,

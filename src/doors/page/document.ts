@@ -143,7 +143,6 @@ function issuerFinder(signIn: { readonly issuer: string }, resource: string, clo
   return async () => ({ ...signIn, name, resource, endpoints: await findSignIn() });
 }
 
-/** Returns the token endpoint as a CSP source. */
 function tokenSource(issuer: Issuer): string {
   if (issuer?.endpoints == null) return '';
   const { origin, pathname } = issuer.endpoints.token;

@@ -6,7 +6,6 @@ import { atFirstUse } from '../../ground/first-use.ts';
 import type { KeysPageOptions } from './document.ts';
 import type { OwnKeyRoutesOptions } from './own-keys.ts';
 
-/** Opens the page: returns its routes; none if it is off. */
 export function openPage(core: KeysPageOptions & OwnKeyRoutesOptions): DoorRoutes {
   const { config, part } = core;
   if (config.keysPage === null) return {};

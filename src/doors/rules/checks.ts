@@ -20,7 +20,6 @@ export interface Finding {
 export interface Words {
   readonly found: string;
   readonly expected: string;
-  /** What to do about a refusal. */
   readonly help: string;
 }
 

@@ -13,7 +13,6 @@ export interface RuleSet {
   readonly byIssuer: ReadonlyMap<string, readonly StoredRule[]>;
   /** The hashes by which the feed announces a change of a rule. */
   readonly hashes: ReadonlySet<string>;
-  /** The tokens that these rules have let in. */
   readonly letIn: Verdicts<RuleOfToken>;
 }
 

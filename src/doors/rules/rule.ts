@@ -91,7 +91,6 @@ export function readClaim(text: string): Result<string, string> {
   return ok(`${path.length === 1 && !/^\/|=/.test(first) ? first : name}=${value}`);
 }
 
-/** Splits a stored claim. */
 function partsOf(claim: string): { readonly name: string; readonly value: string } {
   const at = claim.indexOf('=');
   return { name: claim.slice(0, at), value: claim.slice(at + 1) };

@@ -125,7 +125,6 @@ export function createRuleStore(db: Database) {
       const expiresAtMs = row.expires_at_ms === null ? null : wholeIn(row, 'expires_at_ms');
       return { ...keyOf(row), name: textIn(row, 'name'), scopes: scopesFrom(textIn(row, 'scopes')), expiresAtMs };
     },
-    /** Returns all rules, or those of a key, in the order in which they were added. */
     list,
     /** Returns the rules that a token could fit beside one that was added before, by their ids; and that one's id. */
     async meeting(): Promise<ReadonlyMap<string, string>> {

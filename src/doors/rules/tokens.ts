@@ -31,7 +31,6 @@ export interface TokensOptions extends RulesOptions {
   readonly ageClock: Clock;
   readonly sha256: Sha256;
   readonly log: Log;
-  /** Counts what became of a token. */
   readonly watch: { token(result: 'memory' | 'verified' | 'refused' | 'unavailable'): void };
 }
 
@@ -80,7 +79,6 @@ export function createTokens(options: TokensOptions) {
     return ok({ value, endsAtMs, by: signed.value.by });
   }
 
-  /** Returns what a failed check of a signature means. */
   function problemOf(error: unknown, issuer: string, caller: Caller): Problem {
     if (error instanceof IssuerOutage) return { code: 'auth_unavailable', reason: error.reason };
     if (error instanceof NoPlace) return tooMany(sourceOf(caller), caller, log);

@@ -61,7 +61,6 @@ export function introspectRoute(beginLease: BeginLease, reported: Reported, opti
 interface LeaseFields {
   /** The service's cursor of /changes; may be empty. */
   readonly cursor: string;
-  /** Units that the request spends. */
   readonly cost: number;
   readonly used: Used;
 }
@@ -92,7 +91,6 @@ function fieldsOf(form: URLSearchParams): Result<Fields, Problem> {
   return ok({ ...fields, lease: { cursor, cost, used: used.value } });
 }
 
-/** Returns the cost that a lease names; null: it is none. */
 const costIn = (form: URLSearchParams): number | null => parseCost(form.get('cost') || '1');
 
 const activeToken = ({ auth }: KeyAuth, iss: string) => ({

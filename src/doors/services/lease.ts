@@ -57,7 +57,6 @@ export function createLeases(
     return recent.stateOf(cursor, codes).is === 'known';
   }
 
-  /** Returns how long the lease lasts from now on, in milliseconds. */
   function leaseMsOf(endsAtMs: number | null): number {
     return endsAtMs === null ? LEASE_MS_MAX : Math.min(LEASE_MS_MAX, endsAtMs - ageClock.nowMs());
   }

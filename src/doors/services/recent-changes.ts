@@ -32,7 +32,6 @@ interface ChangesSince {
   readonly changes: readonly Change[];
 }
 
-/** What is in memory. */
 interface Known extends ChangesSince {
   readonly databaseId: string;
   /** Whether no older changes are to be read from the store: they were read, or would be too many. */

@@ -68,7 +68,6 @@ type Answer = (
 interface ServiceGuardMore {
   /** Logs each request of a good key; by default as for tools. */
   readonly logUse?: LogUse;
-  /** Returns the units that the request spends, of whatever key. */
   readonly costOf?: (form: URLSearchParams) => number;
 }
 

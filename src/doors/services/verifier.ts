@@ -66,7 +66,6 @@ export interface Refused {
 export interface RefusedRequest {
   readonly ok: false;
   readonly status: Refused['status'];
-  /** The response to send to the client. */
   readonly response: Response;
 }
 
@@ -239,7 +238,6 @@ class KeyVerifier implements Verifier {
   #isReporting = false;
   /** Questions under way that report units: for these, too. */
   readonly #reporting = new Set<Promise<ServerResponse>>();
-  /** The first request of the loop. */
   readonly #first: Promise<Next>;
   readonly #listening: Promise<void>;
   #closed: Promise<void> | undefined;
@@ -467,7 +465,6 @@ class KeyVerifier implements Verifier {
     return { is: 'remembered', identity };
   }
 
-  /** Takes over the units lent for a holder. */
   #addLease(leased: unknown, question: Parameters<Holder['addLease']>[1]): Holder {
     const { holder: id, units } = leased as { readonly holder: string; readonly units: number };
     const holder = this.#holders.get(id) ?? new Holder();
@@ -536,7 +533,6 @@ class KeyVerifier implements Verifier {
     return reports;
   }
 
-  /** Listens until closed. */
   async #listen(): Promise<void> {
     const { signal } = this.#closing;
     let pauseMs = PAUSE_MS_MIN;
@@ -553,7 +549,6 @@ class KeyVerifier implements Verifier {
     }
   }
 
-  /** Asks once what has changed. */
   async #askForChanges(): Promise<Next> {
     const asked = now();
     const reports = this.#take();
@@ -592,7 +587,6 @@ class KeyVerifier implements Verifier {
 /** What follows a request of the loop. `again`: the next is due at this time of the awake clock, 0: at once. */
 type Next = { readonly is: 'again'; readonly atMs: number } | { readonly is: 'failed'; readonly retryAfterMs: number };
 
-/** One check's question. */
 interface Question {
   readonly key: string;
   readonly hash: string;
@@ -698,7 +692,6 @@ function baseUrlOf({ url, id, key }: VerifierOptions): string {
   return parsed.origin + parsed.pathname.replace(/\/$/, '');
 }
 
-/** The HTTP client of the server's API. */
 class Server {
   readonly #url: string;
   readonly #onError: (error: Error) => void;
@@ -752,7 +745,6 @@ class Server {
     }
   }
 
-  /** Ends all requests. */
   close(): void {
     for (const hangUp of this.#open) hangUp.abort();
   }

@@ -17,7 +17,6 @@ import type { RequestContext } from '../../web/context.ts';
 import { json } from '../../web/headers.ts';
 import type { ClientDocuments } from './document-cache.ts';
 
-/** What is known of a client. */
 export interface Client {
   /** Those of its registration or document; of a client that isn't listed, the one that the request has. */
   readonly redirectUris: readonly string[];

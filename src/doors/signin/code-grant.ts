@@ -90,12 +90,10 @@ export function createCodeGrant(clients: Clients, codes: Codes, options: SignInP
   };
 }
 
-/** The client that gets a key. */
 interface Receiver {
   readonly caller: Caller;
   /** The server that the key is for, by its stored name. */
   readonly server: string;
-  /** The host of the redirect URI. */
   readonly host: string;
   /** The client's id in the log, if it is a URL. */
   readonly client: { readonly client?: string };

@@ -51,7 +51,6 @@ export type Codes = ReturnType<typeof createCodes>;
 
 export function createCodes({ store, findCode, clock, random, sha256 }: SignInParts) {
   return {
-    /** Stores the content, and resolves with its code. */
     async seal(content: CodeContent, fairnessKey: string): Promise<Result<string, Problem>> {
       const code = makeCode(random);
       const sealed = await crypto.subtle.encrypt(

@@ -40,16 +40,13 @@ interface NewCode {
 }
 
 interface Attempt {
-  /** The hash of the code. */
   readonly hash: string;
-  /** The unique id of this attempt. */
   readonly attempt: string;
 }
 
 /** An active key that is handed out for a code. */
 interface Taking extends Attempt {
   readonly keyId: string;
-  /** The fingerprint of the secret that is handed out. */
   readonly fingerprint: string;
 }
 
@@ -88,9 +85,7 @@ const HAS_DECIDED = 'SELECT 1 FROM codes WHERE user_code_hash = ?1 AND decision 
 
 export type CodeStore = ReturnType<typeof createCodeStore>;
 
-/** Creates the store of codes, by their SHA-256. */
 export function createCodeStore(db: Database, keysMax: number) {
-  /** Finds an open request by the hash of the person's code. */
   async function findAsked(hash: string, nowMs: number, fairnessKey: string) {
     const [row] = await db.read({ sql: FIND_ASKED, args: [hash, nowMs], fairnessKey });
     return row === undefined ? null : { content: String(row.content), endsAtMs: Number(row.ends_at_ms) };

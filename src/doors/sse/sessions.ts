@@ -24,7 +24,6 @@ export interface Session {
   readonly network: string;
   /** The declared capabilities that the server uses. */
   capabilities: JsonObject;
-  /** What the client calls itself. */
   client: string | undefined;
   /** Empty until the first valid credential. */
   owners: readonly string[];
@@ -135,7 +134,6 @@ export function createSessions() {
       draining = true;
       for (const session of sessions.values()) if (session.requests === 0) session.stream.close();
     },
-    /** Returns the number of open sessions. */
     count: (): number => sessions.size,
   };
 }

@@ -51,7 +51,6 @@ export function sseRoutes({ mcp, calledBy, streams, identify, address: server, s
   const sessions = createSessions();
   const reply = createReply(mcp, sessions);
 
-  /** Opens a stream. `address`: the client's. */
   async function open(context: RequestContext, address: string): Promise<Response> {
     const { requestId } = context;
     const sender = new Sender(context, identify, log, signIn);

@@ -44,7 +44,6 @@ export function createExporter(settings: TraceSettings, { instance, clock, rando
   let cancelTimer: Cancel | undefined;
   let wake: (() => void) | undefined;
 
-  /** Returns how many spans wait or are being sent. */
   const waiting = (): number => batches.reduce((sum, { count }) => sum + count, writer.count);
 
   function isFull(): boolean {
@@ -105,7 +104,6 @@ export function createExporter(settings: TraceSettings, { instance, clock, rando
       schedule();
     },
 
-    /** Returns how many spans were dropped. */
     dropped: drops.count,
 
     /** Sends what waits, for STOP_MS_MAX at most. */
@@ -145,7 +143,6 @@ function createPost({ url, headers: given }: TraceSettings, clock: Clock, ending
   };
 }
 
-/** Returns the attributes of this process. */
 const resourceOf = ({ serviceName, attributes }: TraceSettings, instance: string): Attributes => ({
   ...Object.fromEntries(attributes),
   'service.name': serviceName,

@@ -14,7 +14,6 @@ export interface Sampler {
 }
 
 export interface TraceSettings {
-  /** Where spans are posted. */
   readonly url: string;
   /** Its scheme, host and port: what may be shown. */
   readonly origin: string;
@@ -22,7 +21,6 @@ export interface TraceSettings {
   readonly timeoutMs: number;
   readonly sampler: Sampler;
   readonly serviceName: string;
-  /** Further attributes of the resource. */
   readonly attributes: ReadonlyMap<string, string>;
 }
 

@@ -16,7 +16,6 @@ import type { Span } from './encoding.ts';
 import type { TraceSettings } from './settings.ts';
 import { type Begun, createTracer, type Ended, type TracesOptions } from './tracer.ts';
 
-/** The span of a call. */
 interface CallSpan {
   readonly begun: Begun;
   /** Who brought a good credential that no guard demands. */

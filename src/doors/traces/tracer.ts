@@ -12,7 +12,6 @@ import type { Sampler, TraceSettings } from './settings.ts';
 export interface TracesOptions {
   readonly env: Env;
   readonly config: { readonly basePath: string; readonly production: boolean };
-  /** Health's: random for each process. */
   readonly instance: string;
   readonly identify: Identify;
   readonly clock: Clock;
@@ -20,10 +19,8 @@ export interface TracesOptions {
   readonly log: Log;
 }
 
-/** A span that has begun. */
 export type Begun = Pick<Span, 'traceId' | 'spanId' | 'parent'>;
 
-/** What is known of a span when it ends. */
 export type Ended = Pick<Span, 'name' | 'isError' | 'attributes'>;
 
 /** Creates the tracer. `add` adds a span that has ended. */

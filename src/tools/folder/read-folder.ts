@@ -7,7 +7,6 @@ import { pathToFileURL } from 'node:url';
 import { type Cancel, withTimeout } from '../../ground/runtime.ts';
 import type { MakePrompts, MakeTools, ToolFile } from './tool-file.ts';
 
-/** Imports the module at an absolute path. */
 export type ImportModule = (path: string) => Promise<object>;
 
 /** Writes a line if the process ends before the returned function is called. */
