@@ -31,8 +31,6 @@ export type LogWrite = (chunk: Uint8Array) => Promise<void>;
 const OVER_AFTER_MS = 60_000;
 /** The fields that `repeated` caches per event: some 200 bytes each. */
 const REPEATED_MAX = 10_000;
-/** An upper bound for the bytes of a request's ids in a line. */
-const IDS_BYTES_MAX = 256;
 
 const utf8 = new TextEncoder();
 
@@ -51,39 +49,33 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     const json = encodeFields(fields);
     const text = level !== 'info' && hasHash(json) ? encodeFields(fields, withoutHashes) : json;
     // Callers pass no secrets, but a library's error may quote one, and a scope or user id may be one.
-    const bytes = utf8.encode(redactKeys(beginning(stamp(), level, event) + ending(text)));
-    if (writer.begin(bytes.length)) writer.add(bytes);
+    writer.add(redactKeys(beginning(stamp(), level, event) + ending(text)));
   }
 
   /** Returns a function that logs an event of nearly every call. It makes, encodes and redacts the fields once. */
   function repeated<Thing>(event: InfoEvent, fieldsOf: (thing: Thing) => LogFields): LogRepeated<Thing> {
-    const endings = createLruCache<Uint8Array>({ entries: REPEATED_MAX });
+    const endings = createLruCache<string>({ entries: REPEATED_MAX });
     let begunAt = '';
-    let begun = new Uint8Array();
+    let begun = '';
 
-    function endingOf(name: string, thing: Thing): Uint8Array {
+    function endingOf(name: string, thing: Thing): string {
       const known = endings.get(name);
       if (known !== undefined) return known;
-      const made = utf8.encode(`"${redactKeys(ending(encodeFields(fieldsOf(thing))))}`);
+      const made = `"${redactKeys(ending(encodeFields(fieldsOf(thing))))}`;
       endings.set(name, made);
       return made;
     }
 
-    return (ids, name, thing) => {
+    return ({ requestId, traceId }, name, thing) => {
       if (INFO < least) return;
-      const { requestId, traceId } = ids;
       if (redactsForeign()) return line('info', event, { requestId, traceId, ...fieldsOf(thing) });
-      const end = endingOf(name, thing);
       const at = stamp();
       if (at !== begunAt) {
         begunAt = at;
-        begun = utf8.encode(`${beginning(at, 'info', event)},"requestId":"`);
+        begun = `${beginning(at, 'info', event)},"requestId":"`;
       }
-      if (!writer.begin(begun.length + IDS_BYTES_MAX + end.length)) return;
-      writer.add(begun);
-      writer.addAscii(requestId);
-      if (traceId !== undefined) writer.addAscii(`","traceId":"${traceId}`);
-      writer.add(end);
+      const ids = traceId === undefined ? requestId : `${requestId}","traceId":"${traceId}`;
+      writer.add(`${begun}${ids}${endingOf(name, thing)}`);
     };
   }
 
@@ -199,14 +191,13 @@ function createThrottle(clock: Clock) {
   };
 }
 
-// Buffers lines as bytes and writes them in chunks. Strings would have to be concatenated from a dozen each, at nearly every
-// call.
+// Buffers lines as one text and writes it in chunks. The engine puts the parts of that text together only when it is encoded.
 
 /** A line waits at most this long: short enough to watch, long enough for thousands of lines to share one write. */
 const FLUSH_AFTER_MS = 50;
-/** A write starts once this many bytes are buffered. */
-const CHUNK_BYTES = 64 * 1024;
-/** Buffered for a slow reader. Beyond it, lines are dropped and counted. */
+/** A write starts before more characters are buffered, or with a longer line. */
+const CHUNK_CHARS = 64 * 1024;
+/** What may wait for a slow reader. Beyond it, lines are dropped and counted. */
 const WAITING_BYTES_MAX = 8 * 1024 * 1024;
 
 const LINE_FEED = 10;
@@ -214,8 +205,7 @@ const LINE_FEED = 10;
 class LineWriter {
   readonly #write: LogWrite;
   readonly #onDropped: (count: number) => void;
-  readonly #chunk = new Uint8Array(CHUNK_BYTES);
-  #used = 0;
+  #text = '';
   /** Bytes passed to `write` that have not left the process. */
   #pendingBytes = 0;
   #dropped = 0;
@@ -228,40 +218,24 @@ class LineWriter {
     this.#onDropped = onDropped;
   }
 
-  /** Begins a line of at most this many bytes for `add` and `addAscii`. Returns false if it is dropped, and counts it. */
-  begin(bytes: number): boolean {
-    if (this.#used + this.#pendingBytes > WAITING_BYTES_MAX) {
+  /** Adds a line; or drops it, and counts that. */
+  add(line: string): void {
+    if (this.#text.length + this.#pendingBytes > WAITING_BYTES_MAX) {
       this.#dropped += 1;
-      return false;
+      return;
     }
-    if (this.#used + bytes > CHUNK_BYTES) void this.flush();
+    if (this.#text.length + line.length > CHUNK_CHARS) void this.flush();
     this.#timer ??= setTimeout(() => this.flush(), FLUSH_AFTER_MS);
-    return true;
-  }
-
-  add(bytes: Uint8Array): void {
-    if (bytes.length > CHUNK_BYTES) return void this.#handOver(bytes);
-    this.#chunk.set(bytes, this.#used);
-    this.#used += bytes.length;
-  }
-
-  addAscii(text: string): void {
-    const { length } = text;
-    for (let at = 0; at < length; at += 1) this.#chunk[this.#used + at] = text.charCodeAt(at);
-    this.#used += length;
+    this.#text += line;
   }
 
   /** Writes what is buffered. Resolves when everything has left the process. */
   flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (this.#used === 0) return this.#writing;
-    const chunk = this.#chunk.slice(0, this.#used);
-    this.#used = 0;
-    return this.#handOver(chunk);
-  }
-
-  #handOver(chunk: Uint8Array): Promise<void> {
+    if (this.#text.length === 0) return this.#writing;
+    const chunk = utf8.encode(this.#text);
+    this.#text = '';
     this.#pendingBytes += chunk.length;
     this.#writing = this.#writing
       .then(() => this.#write(chunk))
