@@ -47,10 +47,9 @@ export function apiKeyGuard(
       const identified = identify(call, verified);
       if (revalidateCall !== undefined) call.proof.add(verified.verifiedAtMs, revalidateCall);
       const { keyId, subject: userId, workload } = verified.value;
-      // Everything that may differ from line to line: a database shell may change the owner, many workloads may act as a key.
-      const name =
-        workload === null ? `${keyId} ${userId}` : `${keyId} ${userId} ${verified.rule?.id} ${workload.subject}`;
-      logUse(call.caller, name, verified);
+      // A record that has changed is another object; but many workloads may act as one key.
+      const of = workload === null ? verified.key : `${keyId} ${userId} ${verified.rule?.id} ${workload.subject}`;
+      logUse(call.caller, of, verified);
       return ok(identified);
     }
     const problem = withKindSent(verified.error, presentedKey(call.caller.credentials) ?? '');

@@ -21,8 +21,8 @@ export interface RequestIds {
   readonly traceId?: string | undefined;
 }
 
-/** Logs a line for a request about one of many things. `name` distinguishes it from all that have other fields. */
-export type LogRepeated<Thing> = (ids: RequestIds, name: string, thing: Thing) => void;
+/** Logs a line for a request about one of many things. `of` is another text or object for all that have other fields. */
+export type LogRepeated<Thing> = (ids: RequestIds, of: unknown, thing: Thing) => void;
 
 /** Takes a chunk of whole lines; resolves when the chunk has left the process. */
 export type LogWrite = (chunk: Uint8Array) => Promise<void>;
@@ -54,19 +54,19 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
 
   /** Returns a function that logs an event of nearly every call. It makes, encodes and redacts the fields once. */
   function repeated<Thing>(event: InfoEvent, fieldsOf: (thing: Thing) => LogFields): LogRepeated<Thing> {
-    const endings = createLruCache<string>({ entries: REPEATED_MAX });
+    const endings = createLruCache<string, unknown>({ entries: REPEATED_MAX });
     let begunAt = '';
     let begun = '';
 
-    function endingOf(name: string, thing: Thing): string {
-      const known = endings.get(name);
+    function endingOf(of: unknown, thing: Thing): string {
+      const known = endings.get(of);
       if (known !== undefined) return known;
       const made = `"${redactKeys(ending(encodeFields(fieldsOf(thing))))}`;
-      endings.set(name, made);
+      endings.set(of, made);
       return made;
     }
 
-    return ({ requestId, traceId }, name, thing) => {
+    return ({ requestId, traceId }, of, thing) => {
       if (INFO < least) return;
       if (redactsForeign()) return line('info', event, { requestId, traceId, ...fieldsOf(thing) });
       const at = stamp();
@@ -75,7 +75,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
         begun = `${beginning(at, 'info', event)},"requestId":"`;
       }
       const ids = traceId === undefined ? requestId : `${requestId}","traceId":"${traceId}`;
-      writer.add(`${begun}${ids}${endingOf(name, thing)}`);
+      writer.add(`${begun}${ids}${endingOf(of, thing)}`);
     };
   }
 

@@ -83,11 +83,11 @@ const LOGGED_MAX = 1000;
 
 /** Creates a log of only the first request of each service, because services poll several times a second. */
 function firstOfEach(logUse: LogUse): LogUse {
-  const logged = createLruCache<true>({ entries: LOGGED_MAX });
-  return (ids, name, key) => {
-    if (logged.get(name)) return;
-    logged.set(name, true);
-    logUse(ids, name, key);
+  const logged = createLruCache<true, unknown>({ entries: LOGGED_MAX });
+  return (ids, of, key) => {
+    if (logged.get(of)) return;
+    logged.set(of, true);
+    logUse(ids, of, key);
   };
 }
 
