@@ -21,14 +21,20 @@ const base64url = (bytes) =>
     .replaceAll('=', '');
 const random = (bytes) => base64url(crypto.getRandomValues(new Uint8Array(bytes)));
 
+/** What is stored while the person is away, until somebody signs in; null: nothing is. */
+let away = null;
+
+const store = () => sessionStorage.setItem(AWAY, JSON.stringify({ ...away, task: typedHere().task }));
+
 /** Goes to `url` with `query` added, and stores what the person has begun here. */
 function goTo(url, query, secrets) {
   const to = new URL(url);
   for (const [name, value] of Object.entries(query)) to.searchParams.set(name, value);
   const { session, part, left } = page;
-  const { task, rows } = typedHere();
+  const { rows } = typedHere();
   const leaves = session && { sub: session.sub, owner: session.owner, rows, place: part?.place() };
-  sessionStorage.setItem(AWAY, JSON.stringify({ ...secrets, task, left: leaves ?? left }));
+  away = { ...secrets, left: leaves ?? left };
+  store();
   location.assign(to);
 }
 
@@ -84,9 +90,6 @@ export const issuerButton = () =>
 /** Whether people sign in at an issuer that can't be reached now. */
 const isIssuerAway = issuer !== null && issuer.endpoints === null;
 
-/** What was stored before the person left, until somebody signs in; null: nothing was. */
-let taken = null;
-
 /**
  * Returns what was stored before the person left; null if nothing was. Removes it, unless the issuer is out of reach: then
  * the person reloads the page, which needs it again.
@@ -95,18 +98,20 @@ export function takeKept() {
   try {
     const stored = sessionStorage.getItem(AWAY);
     if (!isIssuerAway) dropKept();
-    taken = JSON.parse(stored);
+    away = JSON.parse(stored);
   } catch {
     // a browser may block storage
   }
-  return taken;
+  return away;
 }
 
-/** Stores it again with the task, for who has come back by the browser's button and goes on forwards, to what was left. */
-export function keepAgain(task) {
-  if (taken === null) return;
+/**
+ * Stores it again, as it is when the page goes: another link may have come since the button was pressed. Also for who has
+ * come back by the browser's button and goes on forwards, to what was left.
+ */
+export function keepAgain() {
   try {
-    sessionStorage[AWAY] ??= JSON.stringify({ ...taken, task });
+    if (away !== null) store();
   } catch {
     // then it has stored nothing
   }
@@ -114,7 +119,7 @@ export function keepAgain(task) {
 
 /** Removes what was stored: the person has signed in. */
 export function dropKept() {
-  taken = null;
+  away = null;
   try {
     sessionStorage.removeItem(AWAY);
   } catch {

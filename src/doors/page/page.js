@@ -137,7 +137,7 @@ function start() {
     if (followed.token !== null) void signIn(followed.token, true);
   };
   window.onpagehide = () => {
-    keepAgain(page.task);
+    keepAgain();
     forget(); // a browser may cache the page for going back
   };
   window.onpageshow = ({ persisted }) => persisted && location.reload();
