@@ -23,6 +23,12 @@ const SLOW = /^tests\/(lab|store\/remote|doors\/copies\/replica)\/|\.slow\.test\
 const HAS_MORE = /support\/everything\.ts'/;
 /** Folders whose tests mostly start servers, browsers and other programs. */
 const STARTS_PROGRAMS = /^tests\/(browser|commands|package|process|recipes|store)\//;
+/** Files that take ten seconds and more, much of which they wait. */
+const LONGEST = [
+  /^tests\/browser\/page\/(operators|sign-in|use)\./,
+  /^tests\/doors\/(copies\/backup|removed|signin\/places|services\/(leased|verifier-(away|faults|in-python)))/,
+  /^tests\/(package\/package|process\/stop|recipes\/(device|verify)|uses\/last-used)\./,
+];
 /** The tests of what a remote database, or a replica of it, could do differently. */
 const IN_MODES = /^tests\/(app\.test|keys\/|mcp\/|doors\/children\/exchange\.test|tools\/|uses\/)/;
 /** Tests wait for sockets, disks and other programs half of their time, or more: more than there are cores. */
@@ -47,9 +53,13 @@ const usualTests = tests.filter((file) => !SLOW.test(file));
 const slowTests = tests.filter((file) => SLOW.test(file));
 const more = tests.filter((file) => HAS_MORE.test(readFileSync(file, 'utf8')));
 
-/** What starts programs takes longest and waits most: `bun test` begins with it, so that no core idles at the end. */
+const roughMsOf = (file: string) => {
+  if (LONGEST.some((files) => files.test(file))) return 20_000;
+  return STARTS_PROGRAMS.test(file) ? 4000 : 1000;
+};
+/** With what takes longest `bun test` begins, then with what starts programs, and waits: so that no core idles at the end. */
 const timings = join(folder, 'timings.json');
-const roughMs = tests.map((file) => [file, STARTS_PROGRAMS.test(file) ? 4000 : 1000]);
+const roughMs = tests.map((file) => [file, roughMsOf(file)]);
 writeFileSync(timings, JSON.stringify({ version: 1, files: Object.fromEntries(roughMs) }));
 
 /** Files beside each other, in workers that keep the modules they have loaded. */

@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test';
 import type { Page } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
+import { rows } from '../../support/everything.ts';
 import { createIssuer } from '../../support/issuer.ts';
 import { type Answers, lenientIssuer } from '../../support/lenient-issuer.ts';
 import { createOpenidProvider } from '../../support/openid-provider.ts';
@@ -60,64 +61,67 @@ describeInBrowser('with an issuer that is wrong', (browser) => {
     /** What the page has sent; nothing unless given. */
     readonly sent?: readonly string[];
   }
-  const WRONG: readonly Wrong[] = [
-    {
-      what: 'a state of another sign-in',
-      answers: { back: (back) => back.set('state', 'another') },
-      said: /does not belong to/,
-    },
-    { what: 'no state', answers: { back: (back) => back.delete('state') }, said: /does not belong to/ },
-    {
-      what: "another issuer's name",
-      answers: { back: (back) => back.set('iss', 'https://evil.example') },
-      said: /did not come from/,
-    },
-    {
-      what: 'no name, though it sends one',
-      answers: { back: (back) => back.delete('iss') },
-      said: /did not come from/,
-    },
-    {
-      what: 'an error',
-      answers: {
-        back(back) {
-          back.delete('code');
-          back.set('error', 'access_denied');
-        },
+  const WRONG: readonly Wrong[] = rows(
+    [
+      {
+        what: 'a state of another sign-in',
+        answers: { back: (back) => back.set('state', 'another') },
+        said: /does not belong to/,
       },
-      said: /did not sign you in: access_denied\./,
-    },
-    {
-      what: 'a refusal of the code',
-      answers: { refusal: { error: 'invalid_grant' } },
-      said: /gave no token: invalid_grant\./,
-      sent: REDEEMED,
-    },
-    {
-      what: 'markup as an error',
-      answers: { refusal: { error: '<img src=x onerror=alert(1)>' } },
-      said: /gave no token: <img src=x onerror=alert\(1\)>\.$/,
-      sent: REDEEMED,
-    },
-    {
-      what: 'a token over two lines',
-      answers: { refusal: { access_token: 'a\r\nX-Evil: 1' } },
-      said: /^This is not a token\.$/,
-      sent: REDEEMED,
-    },
-    {
-      what: 'a token that is none',
-      answers: { refusal: { access_token: { toString: 'x' } } },
-      said: /gave no token/,
-      sent: REDEEMED,
-    },
-    {
-      what: 'a token for another audience',
-      answers: { claims: { aud: 'https://other.example' } },
-      said: /it was not signed for this server/,
-      sent: [...REDEEMED, 'POST /tools/list_api_keys'],
-    },
-  ];
+      {
+        what: 'no name, though it sends one',
+        answers: { back: (back) => back.delete('iss') },
+        said: /did not come from/,
+      },
+      {
+        what: 'an error',
+        answers: {
+          back(back) {
+            back.delete('code');
+            back.set('error', 'access_denied');
+          },
+        },
+        said: /did not sign you in: access_denied\./,
+      },
+      {
+        what: 'markup as an error',
+        answers: { refusal: { error: '<img src=x onerror=alert(1)>' } },
+        said: /gave no token: <img src=x onerror=alert\(1\)>\.$/,
+        sent: REDEEMED,
+      },
+      {
+        what: 'a token over two lines',
+        answers: { refusal: { access_token: 'a\r\nX-Evil: 1' } },
+        said: /^This is not a token\.$/,
+        sent: REDEEMED,
+      },
+      {
+        what: 'a token for another audience',
+        answers: { claims: { aud: 'https://other.example' } },
+        said: /it was not signed for this server/,
+        sent: [...REDEEMED, 'POST /tools/list_api_keys'],
+      },
+      { what: 'no state', answers: { back: (back) => back.delete('state') }, said: /does not belong to/ },
+      {
+        what: "another issuer's name",
+        answers: { back: (back) => back.set('iss', 'https://evil.example') },
+        said: /did not come from/,
+      },
+      {
+        what: 'a refusal of the code',
+        answers: { refusal: { error: 'invalid_grant' } },
+        said: /gave no token: invalid_grant\./,
+        sent: REDEEMED,
+      },
+      {
+        what: 'a token that is none',
+        answers: { refusal: { access_token: { toString: 'x' } } },
+        said: /gave no token/,
+        sent: REDEEMED,
+      },
+    ],
+    6,
+  );
   const WITHOUT_CORS: Wrong = {
     what: 'a token endpoint without CORS',
     answers: { withoutCors: true },

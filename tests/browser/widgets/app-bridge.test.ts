@@ -7,6 +7,7 @@ import stockLevels, { resources } from '../../recipes/tools/stock-levels.ts';
 import { BROWSER_TEST_MS, confirm, describeInBrowser, type TakenPage, takePage } from '../../support/browser.ts';
 import { childOf } from '../../support/children.ts';
 import { testClock } from '../../support/clock.ts';
+import { inRest } from '../../support/everything.ts';
 import { bearer, createTestApp, type TestApp } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import type { Hosted, HostOptions } from './app-bridge-host.ts';
@@ -137,7 +138,7 @@ describeInBrowser('a widget in the official host', (browser) => {
     expect(misdeeds).toEqual([]);
   });
 
-  test('api-keys-list shows a new key with KEY_REVEAL=widget too, which no log has', async () => {
+  inRest(test)('api-keys-list shows a new key with KEY_REVEAL=widget too, which no log has', async () => {
     await using server = await createTestApp({ clock: testClock(Date.now()), env: { KEY_REVEAL: 'widget' } });
     await server.createKey('hal', { name: 'unseen' });
     await open({ tool: 'list_api_keys', args: {}, declaresWidgets: true }, 'hal', server);
@@ -148,7 +149,7 @@ describeInBrowser('a widget in the official host', (browser) => {
     expect(misdeeds).toEqual([]);
   });
 
-  test('api-key-created shows a real rotation, and what becomes of the old key', async () => {
+  inRest(test)('api-key-created shows a real rotation, and what becomes of the old key', async () => {
     const { id, key: old } = await app.createKey('ida', { name: 'worn' });
     await open({ tool: 'rotate_api_key', args: { keyId: id, overlapHours: 1 } }, 'ida');
     await widget.getByText('API key rotated', { exact: true }).waitFor();

@@ -78,7 +78,7 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
       asking -= 1;
       return response;
     };
-    const untilMs = performance.now() + (everything ? 15_000 : 3000); // within the limit of the key's hour
+    const untilMs = performance.now() + (everything ? 15_000 : 1500); // within the limit of the key's hour
     const strangersMs: number[] = [];
     async function flood(): Promise<void> {
       while (performance.now() < untilMs) {
