@@ -15,8 +15,8 @@ const NOT_TESTS = /\.long\.ts$|^lab\/bench\/|^lab\/fuzz\/settings\.ts$|^lab\/tim
 const EXCEPTIONS: Readonly<Record<string, string>> = {
   // Of real processes, a time has to pass.
   'process/frozen.slow.test.ts: lagMaxMs': 'a process is stopped for the bound',
-  'doors/children/race.slow.test.ts: BOUND_MS': 'the same',
-  'doors/rules/race.slow.test.ts: BOUND_MS': 'the same',
+  'doors/children/endings.slow.test.ts: BOUND_MS': 'the same',
+  'doors/rules/everywhere.slow.test.ts: BOUND_MS': 'the same',
   'process/stop-load.slow.test.ts: HELD_MS': 'a stop that does not wait would have ended the process by then',
   'process/stop.test.ts: 2000': 'the same',
   'doors/signin/documents.test.ts: 20_000': 'a document drips longer than the server waits for it',

@@ -1,6 +1,8 @@
-// Reading a key's record while something interferes.
+// Reading a key's record while something interferes; and what the database keeps of a key: the hash, and not the key.
 
 import { expect, test } from 'bun:test';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { startSlowStore } from '../support/slow-store.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
@@ -36,4 +38,18 @@ test('a record that is read before a revocation and arrives after it counts for 
   read.release();
   expect(await before).toBe(200);
   expect(await statusFrom('192.0.2.1')).toBe(401);
+});
+
+test('the database holds the SHA-256 of a key, the key itself nowhere', async () => {
+  const app = await createTestApp({ store: 'embedded' });
+  const { key } = await app.createKey('alice');
+  await app.useKey(key);
+  await app.close();
+  const files = readdirSync(app.folder).map((name) => readFileSync(join(app.folder, name), 'latin1'));
+  const hash = Bun.SHA256.hash(key, 'hex');
+  expect(files.some((content) => content.includes(hash))).toBe(true);
+  for (const content of files) {
+    expect(content).not.toContain(key);
+    expect(content).not.toContain(key.slice('sk_test_'.length));
+  }
 });

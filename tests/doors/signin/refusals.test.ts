@@ -4,9 +4,10 @@
 import { beforeEach, describe, expect, test } from 'bun:test';
 import { postJson } from '../../support/client.ts';
 import { codeByClick, codeFor, handOver, register, sentBack } from '../../support/hand-over.ts';
+import { postText, sendOverSocket } from '../../support/http-socket.ts';
 import { DEVICE_GRANT } from '../../support/key-request.ts';
 import { refusal } from '../../support/refusal.ts';
-import { bearer, sharedApp } from '../../support/test-app.ts';
+import { bearer, createTestApp, sharedApp } from '../../support/test-app.ts';
 
 const EXCHANGE = {
   grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
@@ -269,4 +270,18 @@ test('lines that strangers can cause are throttled', async () => {
   for (let at = 0; at < 20; at += 1) await form('/token', { grant_type: 'x' });
   expect((await refusedLines()).length).toBe(lines + 1);
   expect(await handOver(client.page(), { key }).then(sentBack)).toBeInstanceOf(URLSearchParams);
+});
+
+// The order of the checks before what a person has decided is looked at.
+
+const codeOf = ({ body }: { body: string }) => JSON.parse(body).code as string;
+
+test('size and JSON before credential where the page sends what a person decides', async () => {
+  await using asked = await createTestApp({ env: { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1' } });
+  for (const path of ['/authorize', '/device/request', '/device/decision']) {
+    const decide = (named = {}) => sendOverSocket(asked.url, postText(path, 'x', named)).then(codeOf);
+    const codes = [await decide({ 'Content-Length': '2000000' }), await decide()];
+    codes.push(await decide({ Authorization: 'Bearer x' }));
+    expect({ path, codes }).toEqual({ path, codes: ['payload_too_large', 'invalid_json', 'invalid_json'] });
+  }
 });

@@ -1,15 +1,19 @@
-// What many streams, quiet streams and streams that nobody reads do to the server.
+// What many streams, quiet streams and streams that nobody reads do to the server; and how it stops while some are
+// open.
 
 import { describe, expect, test } from 'bun:test';
 import { defineTool, ok } from '../../../src/start/package/index.ts';
 import { postJson } from '../../support/client.ts';
+import { rows } from '../../support/everything.ts';
 import { openHttpSocket, postText } from '../../support/http-socket.ts';
 import { call, openSse, request } from '../../support/mcp.ts';
+import { type Runtime, startServer } from '../../support/server-process.ts';
 import {
   BEHIND_PROXY,
   cameFrom,
   manyStreams,
   openSseSocket,
+  postUntilCutOff,
   type SseSocket,
   sessionsOf,
 } from '../../support/sse-socket.ts';
@@ -257,4 +261,25 @@ test('a graceful stop ends idle streams at once, and others when their requests 
   expect((await busy.nextMessage()).id).toBe(1);
   expect(await busy.events.next()).toBeUndefined();
   expect(await sessionsOf(app.url)).toBe(0);
+});
+
+describe.each(rows<Runtime>(['bun', 'deno'], 1))('on %s', (runtime) => {
+  test('SIGTERM ends open streams and then the process', async () => {
+    await using server = await startServer({ runtime });
+    const streams = await Promise.all([openSseSocket(server.url), openSseSocket(server.url)]);
+    expect(await sessionsOf(server.url)).toBe(2);
+    const stopped = server.stop();
+    for (const stream of streams) await stream.ended();
+    expect(await stopped).toBe(0);
+  }, 180_000);
+
+  test('a client that does not read is cut off once its buffer is full, with its session, and holds nothing up', async () => {
+    await using server = await startServer({ runtime });
+    const stream = await openSseSocket(server.url);
+    stream.pause();
+    await postUntilCutOff(stream);
+    expect(await sessionsOf(server.url)).toBe(0);
+    expect(await server.stop()).toBe(0);
+    stream.drop();
+  }, 180_000);
 });

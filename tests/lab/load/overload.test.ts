@@ -1,4 +1,5 @@
-// More connections than the server may open.
+// More connections than the server may open; and idle ones, with streams, which cost the busy ones nothing but memory: a
+// tenth of idle.long.ts.
 
 import { expect, test } from 'bun:test';
 import { isWhole, openHttpSocket } from '../../support/http-socket.ts';
@@ -6,6 +7,7 @@ import { openFiles } from '../../support/open-files.ts';
 import { startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
+import { FETCH_POOL, idleLoad, openFilesMax } from './idle.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
 const OPEN_FILES_MAX = 200;
@@ -29,6 +31,23 @@ test.skipIf(!canLimit)(
     const late = await openHttpSocket(server.url);
     late.socket.write(GET);
     expect(await late.readUntil(isWhole)).toStartWith('HTTP/1.1 200');
+  },
+  180_000,
+);
+
+const CONNECTIONS = 1000;
+const STREAMS = 100;
+const enough = openFilesMax() > 1.2 * (CONNECTIONS + STREAMS);
+if (!enough) console.warn(`idle.test.ts is skipped: a process may open ${openFilesMax()} files here`);
+
+test.skipIf(!enough)(
+  `${CONNECTIONS} idle connections and ${STREAMS} streams beside the hot path`,
+  async () => {
+    const { latencies, openFiles } = await idleLoad({ connections: CONNECTIONS, streams: STREAMS, busyMs: 1000 });
+    const [before, during, after] = openFiles;
+    expect(latencies.count).toBeGreaterThan(100);
+    expect(during).toBeGreaterThanOrEqual(before + CONNECTIONS + STREAMS);
+    expect(after).toBeLessThanOrEqual(before + FETCH_POOL);
   },
   180_000,
 );

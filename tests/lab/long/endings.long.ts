@@ -1,4 +1,4 @@
-// The long forms of doors/children/endings.slow.test.ts and doors/rules/endings.slow.test.ts, with their figures on stdout.
+// The long forms of doors/children/endings.slow.test.ts and doors/rules/everywhere.slow.test.ts, with their figures on stdout.
 
 import { describe, expect, test } from 'bun:test';
 import { startCluster } from '../../support/cluster.ts';

@@ -1,8 +1,8 @@
-// A key as which workloads act, on the page /keys.
+// What acts by a key, on the page /keys: workloads by its rules, and the keys that it has made for its programs.
 
 import { expect, test } from 'bun:test';
 import { describeInBrowser } from '../../support/browser.ts';
-import { JWT_BEARER } from '../../support/children.ts';
+import { childOf, JWT_BEARER } from '../../support/children.ts';
 import { createIssuer } from '../../support/issuer.ts';
 import { appForBrowser, link, withKeysPage } from './keys-page.ts';
 
@@ -57,5 +57,43 @@ describeInBrowser('rules of a key', (browser) => {
       await page.getByText('API key rotated').waitFor();
       expect((await app.useKey(child)).status).toBe(200);
     });
+  });
+});
+
+describeInBrowser('keys of a key', (browser) => {
+  test('are counted and listed in its row, and one is ended there, alone', async () => {
+    await using app = await appForBrowser();
+    const { key } = await app.createKey('alice', { name: 'orchestrator', scopes: ['read', 'delegate'] });
+    const make = async (name: string) => (await childOf(app, key, { client_name: name })).key;
+    const children = [await make('first agent'), await make('second agent')];
+    const statuses = () => Promise.all(children.map(async (child) => (await app.useKey(child)).status));
+    expect(await statuses()).toEqual([200, 200]);
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await page.getByText('2 keys for its programs').waitFor();
+      await page.getByRole('button', { name: 'More about orchestrator' }).click();
+      await page.getByRole('button', { name: 'End first agent' }).click();
+      const question = page.getByRole('group', { name: 'End first agent?' });
+      const row = page.getByRole('listitem').filter({ hasText: 'orchestrator' }).first();
+      expect(await row.getByRole('button').allTextContents()).toEqual(['End', 'Cancel']);
+      await question.getByRole('button', { name: 'End', exact: true }).click();
+      await page.getByRole('button', { name: 'End second agent' }).waitFor();
+      expect(await page.getByRole('button', { name: 'End first agent' }).count()).toBe(0);
+      await page.getByText('1 key for its programs').waitFor();
+      const history = page.getByRole('list', { name: 'History' });
+      for (const name of ['first agent', 'second agent']) {
+        await history.getByText(`Made a key for a program, ${name}, `).waitFor();
+      }
+      await page.getByRole('button', { name: 'Rotate orchestrator' }).click();
+      await page.getByText('if one of those leaked, end that one').waitFor();
+      expect(await row.getByRole('button').allTextContents()).toEqual(['Rotate', 'Cancel']);
+      await row.getByRole('button', { name: 'Cancel' }).click();
+      await page.getByRole('button', { name: 'End second agent' }).click();
+      await row.getByRole('button', { name: 'End', exact: true }).click();
+      await page.getByText('All have ended.').waitFor();
+      expect(await page.getByText('for its programs', { exact: false }).allTextContents()).toEqual([
+        'Keys for its programs',
+      ]);
+    });
+    expect(await statuses()).toEqual([401, 401]);
   });
 });
