@@ -5,6 +5,7 @@ import type { Tool } from '../calls/tool.ts';
 import { once } from '../ground/cache.ts';
 import { limitInWords } from '../ground/rate-limit.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
+import { jsonOf } from '../ground/text.ts';
 import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import type { Handler } from '../web/router.ts';
 
@@ -49,7 +50,7 @@ const CONTENT_SCHEMA = {
 
 export function openapiRoute(tools: readonly Tool[]): Handler {
   // Made once, except for the URL, which depends on the request.
-  const parts = once(() => JSON.stringify(describe(tools, URL_HERE)).split(JSON.stringify(URL_HERE)));
+  const parts = once(() => jsonOf(describe(tools, URL_HERE)).split(JSON.stringify(URL_HERE)));
   return ({ publicUrl }) => {
     const text = parts().join(JSON.stringify(publicUrl));
     return new Response(text, { headers: UNCACHED_JSON_HEADERS });

@@ -9,7 +9,7 @@ import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { Signing } from '../ground/signed-text.ts';
-import { escapedControls, isObject, type JsonObject } from '../ground/text.ts';
+import { escapedControls, isObject, type JsonObject, jsonOf } from '../ground/text.ts';
 import { excerptOf, redact } from '../watch/redact.ts';
 import type { Params } from './message.ts';
 import type { RequestStates } from './request-states.ts';
@@ -65,7 +65,7 @@ class ClientAsking implements Asking {
   async inputRequiredResult(subject: string, requests: InputRequired['requests']): Promise<Result<string, Problem>> {
     if (new TextEncoder().encode(JSON.stringify(this.#stated)).length > RESPONSES_BYTES_MAX) return TOO_LARGE;
     const state = await this.states.seal(subject, this.#stated);
-    return ok(`"inputRequests":${JSON.stringify(requests)},"requestState":"${state}"`);
+    return ok(`"inputRequests":${jsonOf(requests)},"requestState":"${state}"`);
   }
 }
 

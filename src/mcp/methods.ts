@@ -9,7 +9,7 @@ import { once } from '../ground/cache.ts';
 import { LIMITS } from '../ground/limits/index.ts';
 import type { Awaitable } from '../ground/result.ts';
 import { type Clock, withTimeout } from '../ground/runtime.ts';
-import { isObject, type JsonObject } from '../ground/text.ts';
+import { isObject, type JsonObject, jsonOf } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import { redact } from '../watch/redact.ts';
 import { carriesCredential, metaApiKey, type RequestContext } from '../web/context.ts';
@@ -161,9 +161,7 @@ function listOf<T extends Operation>(
   listsAll: boolean,
 ): Method {
   // Described on first use: start-up needs no schemas.
-  const described = once(() =>
-    Array.from(operations.values(), (one) => ({ one, json: JSON.stringify(describe(one)) })),
-  );
+  const described = once(() => Array.from(operations.values(), (one) => ({ one, json: jsonOf(describe(one)) })));
   const fieldsFor = (isShown: (operation: T) => boolean) => {
     const shown = described().filter(({ one }) => isShown(one));
     return `"${name}":[${shown.map(({ json }) => json).join(',')}]`;

@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import {
+  definePrompt,
   defineTool,
   err,
   failure,
@@ -20,7 +21,7 @@ import { temporaryFolder } from '../support/folder.ts';
 import { call, callOverWays, modern, post, request } from '../support/mcp.ts';
 import { storeOn } from '../support/store-mode.ts';
 import { createTestApp, failureOf, type LogLine, sharedApp } from '../support/test-app.ts';
-import { anyone, CONTENT_BLOCKS, facts, noInput, steeredTool } from '../support/tools.ts';
+import { anyone, CONTENT_BLOCKS, facts, noInput, promptFacts, steeredTool } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const schemas = { input: v.strictObject({}), output: v.strictObject({ said: v.string() }) };
@@ -381,6 +382,23 @@ test('half a character, as of a text that was cut, is U+FFFD over each way: many
   expect([body.detail, body.issues]).toEqual([`${whole}: ${whole}`, [{ path: whole, message: whole }]]);
   run = () => err(failure({ status: 503, code: 'cut', detail: half }));
   expect((await app.call('says')).body.detail).toBe(whole);
+});
+
+test('half a character in what describes a tool or prompt is U+FFFD in every list', async () => {
+  const half = { title: 'cut \ud83d', description: 'cut \ud83d' };
+  const prompt = { ...promptFacts('cuts'), ...half, arguments: v.strictObject({}), run: () => ok({ messages: [] }) };
+  await using app = await createTestApp({
+    tools: () => [defineTool(anyone, { ...facts('cuts'), ...half, ...schemas, run: () => ok({ said: '' }) })],
+    prompts: () => [definePrompt(anyone, prompt)],
+    resources: [{ uri: 'ui://cut', name: 'cuts', ...half, mimeType: 'text/plain', read: () => ({ text: '' }) }],
+  });
+  const whole = { title: 'cut \ufffd', description: expect.stringMatching(/^cut \ufffd/) };
+  for (const list of ['tools', 'prompts', 'resources']) {
+    const { result } = (await post(app, request(`${list}/list`))).body;
+    expect(result[list]).toContainEqual(expect.objectContaining(whole));
+  }
+  const { paths } = await (await fetch(`${app.url}/openapi.json`)).json();
+  expect(paths['/tools/cuts'].post.summary).toBe('cut \ufffd');
 });
 
 test.each<[string, ToolContent]>([
