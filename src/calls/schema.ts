@@ -5,7 +5,7 @@ import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
 import { type InputIssue, type InvalidInput, invalidInput } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
-import { hasLength, isObject, isStorable } from '../ground/text.ts';
+import { hasLength, isJson, isObject, isStorable } from '../ground/text.ts';
 import { redactKeys } from '../watch/redact.ts';
 
 export type Schema = v.GenericSchema;
@@ -113,7 +113,7 @@ export function inputParserOf<S extends Schema>(schema: S): Parse<S> {
 
 /** Returns the schemas of an object's fields; none of another schema. */
 export const entriesOf = (schema: Schema): Readonly<Record<string, Schema>> =>
-  'entries' in schema ? (schema.entries as Record<string, Schema>) : {};
+  'entries' in schema && isObject(schema.entries) ? (schema.entries as Record<string, Schema>) : {};
 
 /** Throws an Error for a schema whose fields aren't known, such as alternatives: nobody could be told of them. */
 export function assertObject(schemaName: string, schema: Schema): void {
@@ -246,32 +246,38 @@ export function jsonSchemaOf(schemaName: string, schema: Schema, side: Side = 'i
   const json = { type: 'object', ...converted }; // alternatives have no type, which MCP clients require
   if (json.type !== 'object')
     throw new Error(`${schemaName}: expected the schema of an object, got one of type ${json.type}`);
+  if (!isJson(json)) throw new Error(`${schemaName}: expected metadata that JSON can express`);
   const { properties, required, ...bare } = json;
   // Tools without arguments must have `{"type":"object","additionalProperties":false}` (MCP, server/tools).
   return properties !== undefined && Object.keys(properties).length === 0 ? bare : json;
 }
 
 /**
- * Throws an Error for a schema with async parts, which would let anything pass, or with a field that is none, like `v.string`
- * without parentheses. The compiler refuses both, too.
+ * Throws an Error for a schema with async parts, which would let anything pass, with a field that is none, like `v.string`
+ * without parentheses, or with a pattern that remembers its last match. The compiler refuses most, too.
  */
-function assertParts(schemaName: string, schema: Schema): void {
+export function assertParts(schemaName: string, schema: Schema): void {
   const parts = new Set<unknown>([schema]); // grows while it is walked
   for (const part of parts) {
     if (typeof part !== 'object' || part === null) continue;
-    const entries: Readonly<Record<string, unknown>> =
-      'kind' in part && part.kind === 'schema' ? entriesOf(part as Schema) : {};
-    for (const [name, field] of Object.entries(entries)) {
-      if (isObject(field) && field.kind === 'schema') continue;
-      throw new Error(`${schemaName}: ${name}: expected a schema, like v.string(), got ${typeof field}`);
-    }
-    if ('kind' in part && 'async' in part && part.async === true) {
-      throw new Error(
-        `${schemaName}: expected a schema that decides at once, got an async part; that belongs into run`,
-      );
-    }
+    const fault = faultOfPart(part);
+    if (fault !== null) throw new Error(`${schemaName}: ${fault}`);
     for (const inside of Object.values(part)) parts.add(inside);
   }
+}
+
+function faultOfPart(part: object): string | null {
+  if (part instanceof RegExp && (part.global || part.sticky)) {
+    return `expected a pattern without the flags g and y, which fails every second time, got ${part}`;
+  }
+  if (!('kind' in part)) return null;
+  if ('async' in part && part.async === true) {
+    return 'expected a schema that decides at once, got an async part; that belongs into run';
+  }
+  if (part.kind !== 'schema' || !('entries' in part)) return null;
+  if (part.entries === undefined) return 'expected fields, like v.object({}), got none';
+  const odd = Object.entries(Object(part.entries)).find(([, field]) => !isObject(field) || field.kind !== 'schema');
+  return odd === undefined ? null : `${odd[0]}: expected a schema, like v.string(), got ${typeof odd[1]}`;
 }
 
 function isUnicodePattern(source: string): boolean {

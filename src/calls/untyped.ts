@@ -4,7 +4,7 @@
 import * as v from 'valibot';
 import { COST_MAX } from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
-import { isObject, isScope, type JsonObject } from '../ground/text.ts';
+import { isJson, isObject, isScope, type JsonObject } from '../ground/text.ts';
 
 /** Describes a field. The schema's message is what the sentence says after `expected`. */
 const field = (expected: string, fits: (value: unknown) => boolean) => v.custom(fits, expected);
@@ -64,6 +64,9 @@ const SCHEMA = field(
   (value) => isObject(value) && value.kind === 'schema' && typeof value['~run'] === 'function',
 );
 
+/** The schema of settings, as the only field. */
+export const SETTINGS = v.strictObject({ settings: SCHEMA });
+
 /** What MCP allows (2025-11-25, server/tools, "Tool Names"), except `.` and `..`, which a URL's path would resolve. */
 const NAME_PATTERN = /^(?!\.\.?$)[\w.-]{1,128}$/;
 const NAME = field('1-128 letters, digits, "_", "-" or "."', (value) => isText(value) && NAME_PATTERN.test(value));
@@ -75,12 +78,16 @@ const TIMEOUT_MS = field(
   (value) => typeof value === 'number' && value > 0 && value <= TIMEOUT_MS_MAX,
 );
 
-/** Clients refuse the whole list of tools if one has other hints. */
+const HINT_NAMES: readonly string[] = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'];
+
+/** Clients refuse the whole list of tools if one has hints of another type. */
 const HINTS = field(
-  'hints that are true or false, like { readOnlyHint: true }',
+  'hints of MCP that are true or false, like { readOnlyHint: true }',
   (value) =>
     isObject(value) &&
-    Object.entries(value).every(([name, hint]) => typeof hint === (name === 'title' ? 'string' : 'boolean')),
+    Object.entries(value).every(([name, hint]) =>
+      name === 'title' ? isText(hint) : HINT_NAMES.includes(name) && typeof hint === 'boolean',
+    ),
 );
 
 const CAPABILITIES = field(
@@ -141,7 +148,7 @@ export const RESOURCE = v.strictObject({
   title: TEXT,
   description: TEXT,
   mimeType: TEXT,
-  meta: v.optional(OBJECT), // else clients refuse the whole list
+  meta: v.optional(field('an object that JSON can express', (value) => isObject(value) && isJson(value))), // for the list
   read: FUNCTION,
 });
 

@@ -49,6 +49,15 @@ export const A_KEY_NAME = '1 to 200 characters without controls, and not blank';
 /** Returns a value as JSON without half characters; nothing for a value that JSON leaves out. */
 export const jsonOf = (value: unknown): string => withoutHalves(JSON.stringify(value) ?? '');
 
+/** Returns whether JSON can express a value: no BigInt is in it, and not the value itself. */
+export function isJson(value: unknown): boolean {
+  try {
+    return JSON.stringify(value) !== undefined;
+  } catch {
+    return false;
+  }
+}
+
 /**
  * Returns what JSON.stringify made without half characters (lone surrogates), such as remain where a text was cut: many
  * readers of JSON refuse a whole document for one.

@@ -21,7 +21,7 @@ export function register(deps: ToolDeps, files: readonly ToolFile[]) {
   const tools = files.flatMap(({ file, make }) => definedBy<Tool>('tool', file, () => make(deps)));
   for (const item of tools) if (item.file !== SERVER_FILE) checkCustom(item, resources);
   const prompts = files.flatMap(({ file, makePrompts }) =>
-    definedBy<Prompt>('prompt', file, () => makePrompts?.(deps) ?? []),
+    definedBy<Prompt>('prompt', file, () => (makePrompts === undefined ? [] : makePrompts(deps))),
   );
   const operations = [...tools, ...prompts];
   for (const item of operations) checkScopes(item, deps);

@@ -78,6 +78,44 @@ describe('the start stops, and shows no value,', () => {
       'settings: expected another value',
     ],
     [
+      'for one that its own message would quote',
+      v.object({
+        TOOL_KEY: v.pipe(
+          v.string(),
+          v.check(
+            () => false,
+            ({ input }) => `No key: ${input}`,
+          ),
+        ),
+      }),
+      { TOOL_KEY: 'hunter22' },
+      'TOOL_KEY: no key: …',
+    ],
+    [
+      'without a schema',
+      undefined as unknown as SettingsSchema,
+      {},
+      'settings: expected a schema of valibot 1, like v.strictObject({}), got undefined',
+    ],
+    [
+      'for the schema of no object',
+      v.string() as unknown as SettingsSchema,
+      {},
+      'settings: expected the schema of an object, like v.strictObject({}), got v.string()',
+    ],
+    [
+      'for a schema that would let anything pass',
+      v.objectAsync({ TOOL_KEY: v.string() }) as unknown as SettingsSchema,
+      { TOOL_KEY: 'hunter2' },
+      'settings: expected a schema that decides at once, got an async part',
+    ],
+    [
+      'for a field that is no schema',
+      v.object({ TOOL_KEY: v.string as never }),
+      { TOOL_KEY: 'hunter2' },
+      'settings: TOOL_KEY: expected a schema, like v.string(), got function',
+    ],
+    [
       'for a name that does not begin with TOOL_',
       v.object({ JWT_SECRET: v.string() }),
       { JWT_SECRET: 'a secret of more than thirty-two bytes' },

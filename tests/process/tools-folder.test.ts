@@ -220,7 +220,12 @@ test.each<[string, string, string | RegExp]>([
   [
     'hints that clients would refuse',
     tool('a').replace('readOnlyHint: true', "readOnlyHint: 'yes'"),
-    'a: annotations: expected hints that are true or false, like { readOnlyHint: true }, got object',
+    'a: annotations: expected hints of MCP that are true or false, like { readOnlyHint: true }, got object',
+  ],
+  [
+    'a misspelt hint',
+    tool('a').replace('readOnlyHint: true', 'readonlyHint: true'),
+    'a: annotations: expected hints of MCP that are true or false, like { readOnlyHint: true }, got object',
   ],
   [
     'capabilities that no client declares',
@@ -252,6 +257,26 @@ test.each<[string, string, string | RegExp]>([
     'a field that is no schema',
     taking('v.strictObject({ o: v.object({ n: v.string }) })'),
     'a: input: n: expected a schema, like v.string(), got function',
+  ],
+  [
+    'an input whose fields are missing',
+    taking('v.strictObject()'),
+    'a: input: expected fields, like v.object({}), got none',
+  ],
+  [
+    'a pattern that fits every second time only',
+    taking('v.strictObject({ n: v.pipe(v.string(), v.regex(/a/g)) })'),
+    'a: input: expected a pattern without the flags g and y, which fails every second time, got /a/g',
+  ],
+  [
+    'metadata of an output that would break the list of tools',
+    having('output: v.object({ n: v.pipe(v.string(), v.metadata({ most: 5n })) })'),
+    'a: output: expected metadata that JSON can express',
+  ],
+  [
+    'metadata of an input that holds itself',
+    taking('(() => { const m = {}; m.m = m; return v.object({ n: v.pipe(v.string(), v.metadata(m)) }); })()'),
+    'a: input: expected metadata that JSON can express',
   ],
   [
     'a header that clients would not send',
@@ -380,6 +405,11 @@ test.each<[string, string, string | RegExp]>([
     'expected its export prompts to return what definePrompt makes, or an array of that',
   ],
   [
+    'prompts that are not returned',
+    exporting('prompts = () => {}'),
+    'expected its export prompts to return what definePrompt makes, or an array of that',
+  ],
+  [
     'a prompt with an argument that is no string',
     prompt('arguments: v.strictObject({ count: v.number() }),'),
     /p: arguments: expected strings, got another type for "count"$/,
@@ -426,7 +456,14 @@ test.each<[string, string, string | RegExp]>([
     exporting(
       "resources = [{ uri: 'ui://x', name: '', title: '', description: '', mimeType: '', read() {}, meta: 1 }]",
     ),
-    'resources[0]: meta: expected an object, got 1',
+    'resources[0]: meta: expected an object that JSON can express, got 1',
+  ],
+  [
+    'a page whose meta would break the list of pages',
+    exporting(
+      "resources = [{ uri: 'ui://x', name: '', title: '', description: '', mimeType: '', read() {}, meta: { n: 5n } }]",
+    ),
+    'resources[0]: meta: expected an object that JSON can express, got object',
   ],
 ])('%s stops the start with one line', (_, text, expected) => expectFailure(text, expected));
 

@@ -3,8 +3,9 @@
 import type * as v from 'valibot';
 import type { Guards } from '../../calls/guards.ts';
 import type { Prompt } from '../../calls/prompt.ts';
-import { type ObjectSchema, parserOf, type Schema } from '../../calls/schema.ts';
+import { assertObject, assertParts, type ObjectSchema, parserOf, type Schema } from '../../calls/schema.ts';
 import type { Tool } from '../../calls/tool.ts';
+import { faultIn, SETTINGS } from '../../calls/untyped.ts';
 import { REPLACEMENT } from '../../ground/text.ts';
 import type { KeyCeilings } from '../../keys/grants.ts';
 import type { Keys } from '../../keys/index.ts';
@@ -104,6 +105,9 @@ export type SettingsSchema = ObjectSchema & { readonly entries: Readonly<Record<
 /** Returns a tool's settings. Throws an Error that names missing and wrong variables, but never shows values. */
 export type Settings = <S extends SettingsSchema>(schema: S) => v.InferOutput<S>;
 
+/** A shorter value is no secret, and may be a word of the message. */
+const HIDDEN_CHARS_MIN = 8;
+
 const NAME = /^TOOL_[A-Z0-9_]+$/;
 const isName = (name: string): name is `TOOL_${string}` => NAME.test(name);
 
@@ -111,6 +115,10 @@ const isName = (name: string): name is `TOOL_${string}` => NAME.test(name);
 export const settingsIn =
   (env: ToolEnv, declared: Set<string>): Settings =>
   (schema) => {
+    const fault = faultIn(SETTINGS, { settings: schema });
+    if (fault !== null) throw new Error(fault);
+    assertParts('settings', schema);
+    assertObject('settings', schema);
     const values: Record<string, string> = {};
     for (const name of Object.keys(schema.entries)) {
       if (!isName(name)) throw new Error(`settings: expected names like TOOL_SHOP_URL, got ${JSON.stringify(name)}`);
@@ -123,7 +131,9 @@ export const settingsIn =
     if (parsed.ok) return parsed.value;
     const faults = parsed.error.issues.map(({ path, message }) => {
       const isMissing = Object.hasOwn(schema.entries, path) && !Object.hasOwn(values, path);
-      const expected = `${message.charAt(0).toLowerCase()}${message.slice(1)}`;
+      const value = values[path] ?? '';
+      const hidden = value.length < HIDDEN_CHARS_MIN ? message : message.replaceAll(value, '…');
+      const expected = `${hidden.charAt(0).toLowerCase()}${hidden.slice(1)}`;
       return `${path || 'settings'}: ${isMissing ? 'expected a value, but it is not set' : expected}`;
     });
     throw new Error(faults.join('; '));
