@@ -83,7 +83,8 @@ WHERE id = ?1 AND second_hash = ?2 AND second_is = 'next' AND rotations = ?3 AND
 
 const EVENT = 'SELECT fingerprint FROM key_events WHERE key_id = ?1 AND request_id = ?2 ORDER BY seq DESC LIMIT 1';
 
-const TRIES_MAX = 10;
+/** How often a change is tried, so that so many at once are all made. */
+const TRIES_MAX = 100;
 
 /**
  * Writes what depends on a number of LAST_CHANGE being its last argument, as it is read here: what arrives late puts nothing

@@ -420,6 +420,14 @@ test('nobody blocks the owner that he is himself, and nothing else of it is set;
   await advanceUntil(app.clock, async () => (await set({})).body.code === 'user_blocked', 250);
 });
 
+test('of many settings of an owner at once none is refused', async () => {
+  await using app = await createTestApp({ env: ADMINS });
+  const plans = Array.from({ length: 50 }, (_, n) => ({ owner: 'alice', metadata: { n: `${n}` } }));
+  const set = await Promise.all(plans.map((plan) => setOwner(app, plan)));
+  expect(new Set(set.map(({ status }) => status))).toEqual(new Set([200]));
+  expect((await eventsIn(app)).length).toBe(50);
+});
+
 test('the end of a block that arrives once more, late, leaves a newer block alone', async () => {
   await using sqld = await startPrimary();
   await using proxy = await startProxy(sqld.url);
