@@ -16,22 +16,19 @@ import { createFileThread, type FileThread } from './thread.ts';
 export interface FileOptions {
   /** Leaves the file and its write-ahead log as they are. */
   readonly readOnly?: boolean;
-  /**
-   * Checks before each read and transaction, and throws a StoreOutage if it must not run. `now`: before a transaction and a
-   * poll of the feed, whose result is a proof; otherwise a check in the same turn of the event loop is enough.
-   */
-  readonly check?: (now: boolean) => void;
+  /** Checks before each read and transaction, and throws a StoreOutage if it must not run. */
+  readonly check?: () => void;
 }
 
 export type EmbeddedDatabase = ReturnType<typeof embeddedDatabase>;
 
 /** Creates a database that opens the file at its first statement. */
-export function embeddedDatabase(path: string, { readOnly = false, check }: FileOptions = {}) {
+export function embeddedDatabase(path: string, { readOnly = false, check = () => {} }: FileOptions = {}) {
   const connection = new Connection(path, readOnly);
   const takeTurn = createTurns();
   const thread = createFileThread(path);
   const reader = createFileThread(path); // another, because a long read would hold up commits
-  const commits = new GroupCommit(connection, thread, takeTurn, () => check?.(true));
+  const commits = new GroupCommit(connection, thread, takeTurn, check);
 
   async function named<T>(run: () => Promise<T>): Promise<T> {
     try {
@@ -44,7 +41,7 @@ export function embeddedDatabase(path: string, { readOnly = false, check }: File
   return {
     read: (statement, withinMs = RETRY_MS_MAX) =>
       named(() => {
-        check?.(statement.urgent === true);
+        check();
         return statement.background ? reader.read(statement) : readWithin(connection, takeTurn, statement, withinMs);
       }),
     write: (statement) => named(async () => (await commits.commit([statement], false))[0] as Written), // one for each statement

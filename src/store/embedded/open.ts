@@ -4,7 +4,6 @@
 import { existsSync, lstatSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage, StoreOutage } from '../../ground/result.ts';
-import { nextTurn } from '../../ground/runtime.ts';
 import { expected } from '../../ground/text.ts';
 import { type Database, errorReason, type Statement, UnusableDatabase } from '../database.ts';
 import { inspect, migrate } from '../schema.ts';
@@ -39,11 +38,12 @@ const DAMAGED_TEXT =
  */
 export function embeddedStore(path: string) {
   const idle = embeddedDatabase(path, { readOnly: true });
-  let state: 'not open' | 'opening' | Place | 'closed' = 'not open';
+  let state: 'not open' | 'opening' | FilePlace | 'closed' = 'not open';
   const db = embeddedDatabase(path, {
-    check(now: boolean) {
-      if (typeof state === 'object') state.check(now);
-      else if (state === 'not open') throw new StoreOutage('the database is not open yet');
+    check() {
+      if (state === 'not open') throw new StoreOutage('the database is not open yet');
+      const displaced = typeof state === 'object' ? state.displaced() : null;
+      if (displaced !== null) throw new StoreOutage(displaced === 'log' ? LOG_GONE : ELSEWHERE);
     },
   });
   return {
@@ -54,10 +54,11 @@ export function embeddedStore(path: string) {
       state = 'opening';
       await openFile(db, path);
       await idle.read(SIZE); // opens the log
-      state = checkedPlaceOf(path);
+      state = placeOf(path);
     },
     async close() {
-      if (typeof state !== 'object' || !state.logIsLost) idle.close();
+      // A lost log must not be checkpointed: others have written to the file since.
+      if (typeof state !== 'object' || state.displaced() !== 'log') idle.close();
       await db.close();
       state = 'closed';
     },
@@ -179,32 +180,6 @@ export async function checkAllPages(db: Database): Promise<void> {
 const ELSEWHERE = 'the database file was moved, removed or replaced; start the server anew';
 const LOG_GONE =
   "the database's write-ahead log (-wal, -shm) was removed or replaced; start the server anew. What it held may be lost: look at the latest creations and revocations";
-
-type Place = ReturnType<typeof checkedPlaceOf>;
-
-/** Remembers the place of the file at `path`, whose log is open, to check it later. */
-function checkedPlaceOf(path: string) {
-  const place = placeOf(path);
-  let isChecked = false; // in this turn of the event loop
-
-  return {
-    /** Throws a StoreOutage unless all files are in place, as of this turn of the event loop, or as of now. */
-    check(now: boolean): void {
-      if (!now && isChecked) return;
-      const displaced = place.displaced();
-      if (displaced !== null) throw new StoreOutage(displaced === 'log' ? LOG_GONE : ELSEWHERE);
-      if (isChecked) return;
-      isChecked = true;
-      void nextTurn().then(() => {
-        isChecked = false;
-      });
-    },
-    /** Returns whether the log is lost: then it must not be checkpointed, because others have written to the file since. */
-    get logIsLost(): boolean {
-      return place.displaced() === 'log';
-    },
-  };
-}
 
 export type FilePlace = ReturnType<typeof placeOf>;
 
