@@ -88,17 +88,6 @@ async function openForAdmins(core: Core) {
   return { files: [tools, ownerTools(core)], part };
 }
 
-/** Loads sign-in, if clients get keys here. */
-async function signInOf(core: Core) {
-  if (core.config.connect === null && !core.config.device) return null;
-  return (await import('./doors/signin/index.ts')).openSignIn(core);
-}
-
-/** Loads the access log, if it is on. */
-async function accessLogOf(core: Core) {
-  return core.config.accessLog ? (await import('./api/access-log.ts')).createAccessLog(core) : [];
-}
-
 /** Registers the tools, prompts and resources: the server's, those of doors, and the operator's. */
 async function registerAll(core: Core, ofDoors: readonly ToolFile[], options: ServiceOptions) {
   const { config, env, guards, keys } = core;
@@ -121,14 +110,15 @@ async function registerAll(core: Core, ofDoors: readonly ToolFile[], options: Se
 }
 
 async function serviceOn(core: Core, metrics: MetricsDoor | null, options: ServiceOptions) {
-  const { address, users, database, domain } = core;
+  const { config, address, users, database, domain } = core;
   const { runScript = 'bun run', usage: measureProcess, certificateEndsAtMs } = options;
   const { files, part } = await openForAdmins(core);
   const { tools, prompts, resources, keyScopes, custom, toolVariables } = await registerAll(core, files, options);
   const sse = openSse();
-  const signIn = await signInOf(core);
+  const handsOut = config.connect !== null || config.device;
+  const signIn = handsOut ? (await import('./doors/signin/index.ts')).openSignIn(core) : null;
   const traces = await openTraces(core);
-  const accessLog = await accessLogOf(core);
+  const accessLog = config.accessLog ? (await import('./api/access-log.ts')).createAccessLog(core) : [];
   const counted = { sessions: sse.count, spansDropped: traces?.dropped, measureProcess, certificateEndsAtMs };
   metrics?.addGauges({ ...core, ...counted });
   const observed = observing([accessLog, metrics?.observer ?? [], traces?.observer ?? []].flat());
