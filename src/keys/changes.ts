@@ -204,31 +204,21 @@ export function createRevokeSecrets(
     }
   }
 
-  /** Returns the hashes of texts that may be secrets, each with whether it has another system's form. */
-  async function presentedHashes(texts: readonly string[]): Promise<ReadonlyMap<string, boolean>> {
-    const hashes = new Map<string, boolean>();
+  return async (texts: readonly string[], caller: Caller): Promise<Result<void, Problem>> => {
     // What an outage hides may be a key: nobody is told that it has ended.
     if (texts.some(isForeignShaped) && !feed.current()) await feed.ensureFresh();
-    for (const text of texts) {
-      if (isKeyShaped(text)) hashes.set(hashKey(sha256, text), false);
-      else if (await feed.mayBeForeign(text)) hashes.set(hashKey(sha256, text), true);
-    }
-    return hashes;
-  }
-
-  return async (texts: readonly string[], caller: Caller): Promise<Result<void, Problem>> => {
-    const hashes = await presentedHashes(texts);
-    if (hashes.size === 0) return ok(undefined);
-    const finding = [...hashes].map(async ([hash, isForeign]) => ({
-      isForeign,
-      found: await unknownKeys.find(hash, caller),
+    const secrets: string[] = [];
+    for (const text of new Set(texts)) if (isKeyShaped(text) || (await feed.mayBeForeign(text))) secrets.push(text);
+    const finding = secrets.map(async (secret) => ({
+      secret,
+      found: await unknownKeys.find(hashKey(sha256, secret), caller),
     }));
     const nowMs = clock.nowMs();
     const keys: PresentedKey[] = [];
-    for (const { isForeign, found } of await Promise.all(finding)) {
+    for (const { secret, found } of await Promise.all(finding)) {
       if (!found.ok) return found;
       const { record } = found.value;
-      if (record !== null && isEndable(record, isForeign, nowMs)) keys.push(record);
+      if (record !== null && isEndable(record, secret, nowMs)) keys.push(record);
     }
     await end(keys, caller);
     return ok(undefined);
@@ -239,5 +229,5 @@ export function createRevokeSecrets(
  * Returns whether presenting this secret may end its key. Expired keys can still be ended, and so can keys of a blocked
  * owner, which would work again after the block. A secret of another form must be recorded as such.
  */
-const isEndable = (key: PresentedKey, isForeign: boolean, nowMs: number): boolean =>
-  key.active && !hasEnded(key.secretEndsAtMs, nowMs) && (!isForeign || key.foreignHash === key.presentedHash);
+const isEndable = (key: PresentedKey, secret: string, nowMs: number): boolean =>
+  key.active && !hasEnded(key.secretEndsAtMs, nowMs) && (isKeyShaped(secret) || key.foreignHash === key.presentedHash);
