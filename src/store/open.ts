@@ -23,22 +23,18 @@ import { createUpkeep, type KeptDays, type Upkeep } from './upkeep.ts';
  * names the variable.
  */
 export function prepareDataFolder({ database }: { readonly database: DatabaseConfig }): string | null {
-  if (database.mode === 'remote') {
-    if (database.replicaFile !== null) makeFolder('DATABASE_REPLICA_FILE', dirname(database.replicaFile));
-    return null;
-  }
-  const folder = dirname(database.path);
+  const isFile = database.mode === 'embedded';
+  const file = isFile ? database.path : database.replicaFile;
+  if (file === null) return null;
+  const folder = dirname(file);
   const isNew = !existsSync(folder);
-  makeFolder('DATABASE_URL', folder);
-  return isNew ? folder : null;
-}
-
-function makeFolder(variable: string, folder: string): void {
   try {
     makeOwn(folder);
   } catch (error) {
-    throw new Error(expected(variable, `a folder that can be made and written, but ${reasonOf(error)}`, folder));
+    const what = `a folder that can be made and written, but ${reasonOf(error)}`;
+    throw new Error(expected(isFile ? 'DATABASE_URL' : 'DATABASE_REPLICA_FILE', what, folder));
   }
+  return isNew && isFile ? folder : null;
 }
 
 /** The rows of server_secrets (db/README.md). */
@@ -100,7 +96,10 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
     /** Returns false while the last write failed for lack of space or rights. */
     writable: writes.writable,
     /** Returns a secret that all processes on the database share. */
-    serverSecret: (name: ServerSecret) => serverSecret(db, name),
+    async serverSecret(name: ServerSecret): Promise<string> {
+      const rows = await db.read({ sql: 'SELECT value FROM server_secrets WHERE name = ?', args: [name] });
+      return String(firstOf(rows).value);
+    },
     /** Passes a page of the change feed to the replica and the upkeep. */
     onPage(reached: ReachedPosition, page: FeedPage): void {
       if (reached.databaseId !== '' && isLost(reached, page)) replica?.discard();
@@ -126,11 +125,6 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
 async function openingOf(config: DatabaseConfig, options: StoreOptions) {
   if (config.mode === 'embedded') return (await import('./embedded/open.ts')).embeddedStore(config.path);
   return (await import('./remote/open.ts')).remoteStore(config, options);
-}
-
-async function serverSecret(db: Database, name: ServerSecret): Promise<string> {
-  const rows = await db.read({ sql: 'SELECT value FROM server_secrets WHERE name = ?', args: [name] });
-  return String(firstOf(rows).value);
 }
 
 // Tracks whether the database accepts writes: not from a write that failed for lack of space or rights until a probe
