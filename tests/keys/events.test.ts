@@ -107,8 +107,6 @@ test('the statements that change a key are known: each was tried here, or with t
     'UPDATE api_keys SET foreign_hash = ?1 WHERE r', // changed, by an import
     'UPDATE api_keys SET key_hash = ?4, second_has', // rotated, at once
     'UPDATE api_keys SET key_hash = second_hash, s', // first_used
-    'UPDATE api_keys SET name = coalesce(?4, name)', // changed
-    'UPDATE api_keys SET name = coalesce(?4, name)', // changed, by the page (tests/doors/page/own-keys.test.ts)
     'UPDATE api_keys SET second_hash = ?4, second_', // rotated
     'UPDATE blocked_owners SET deleting = 1, chang', // unblocked
   ]);
