@@ -74,7 +74,6 @@ export async function prepareService(config: Config, options: ServiceOptions) {
   }
 }
 
-/** Loads what creates a replica, if one is configured. */
 async function replicasOf({ database }: Config) {
   if (database.mode === 'embedded' || database.replicaFile === null) return undefined;
   return (await import('./doors/copies/index.ts')).createReplica;
@@ -150,7 +149,6 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
     storeMode: database.mode,
     /** The names of the tools and prompts of tool files. */
     custom,
-    /** The names of the variables that tools read. */
     toolVariables,
     lastCalled: core.lastCalled,
     keyDomain: domain,

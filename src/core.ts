@@ -43,7 +43,6 @@ export interface CoreOptions {
 
 /** Wraps parts of the core to time and count what they do. */
 export interface Watch {
-  /** Wraps a store to time its calls. */
   store<S extends object>(store: S): S;
   /** Wraps a guard to count its refusals. */
   guard: GuardsOptions['observe'];

@@ -40,11 +40,8 @@ export interface ApiOptions {
   readonly streams: Streams;
   readonly revokeTokens: RevokeTokens;
   readonly grantTypes: GrantTypes;
-  /** Returns what an authorization server's metadata says beside /token; null: this server is none. */
   readonly authorizationServer: ((url: string) => object) | null;
-  /** Whether OAuth clients get keys here. */
   readonly handsOutKeys: boolean;
-  /** The scopes that tools and prompts demand of keys. */
   readonly keyScopes: readonly string[];
   readonly health: Handler;
   readonly observed: Observed;

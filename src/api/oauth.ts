@@ -29,7 +29,6 @@ const SENTENCES = {
 
 type OAuthError = keyof typeof SENTENCES;
 
-/** Why a client is refused, for the log. */
 export interface RefusalReason {
   /** What an operator reads in the log; null: nothing is wrong, as while a person decides. */
   readonly reason: string | null;

@@ -7,7 +7,6 @@ import type { ObserveRequest } from '../web/context.ts';
 export type Transport = 'rest' | 'http' | 'sse';
 
 export interface Observer {
-  /** Watches all HTTP requests. */
   readonly request?: ObserveRequest | undefined;
   /** Watches calls of tools, prompts and completions over a transport. */
   readonly run?: (transport: Transport, run: Run) => Run;

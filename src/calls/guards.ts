@@ -63,7 +63,6 @@ export interface GuardsOptions {
   readonly log: Log;
   /** Whether refusals tell agents that the tool needs a user token, and whether with the page where keys are managed. */
   readonly helpsSignIn?: 'with_page' | 'without_page' | undefined;
-  /** Wraps each guard, to count its refusals. */
   readonly observe?: (<In, Add extends object>(guard: Guard<In, Add>) => Guard<In, Add>) | undefined;
 }
 

@@ -84,7 +84,6 @@ export const isEndedKey = (problem: Problem): boolean =>
 /** Who sent an HTTP request, identified on first use. A class: every request on /mcp creates one, and few use it. */
 export class Sender {
   #identified: { readonly metaApiKey: string | null; readonly identity: Awaitable<Identity> } | undefined;
-  /** What the last identification has found. */
   #found: Identity | undefined;
 
   constructor(

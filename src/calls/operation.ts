@@ -39,7 +39,6 @@ export interface Operation<K extends Kind = Kind> extends Definition<K, object, 
   /** The credential that its guards demand; null: none. */
   readonly credential: Credential | null;
   readonly requiredScopes: readonly string[];
-  /** Returns whether its guards admit these rights of the credential. */
   readonly admits: (rights: Rights) => boolean;
   /** The rate limits that responses show if an earlier guard refused; empty if there are none. */
   readonly initialLimits: RateLimitStates;

@@ -17,7 +17,6 @@ const TOO_SLOW = new StoreOutage('the key store answers slower than the revocati
 export type Recheck = ReturnType<typeof createRecheck>;
 
 export function createRecheck(feed: Feed, log: Log) {
-  /** Returns false if a proof is stale. */
   const isFresh = ({ atMs }: CallProof): boolean => feed.isFresh(atMs);
 
   /**

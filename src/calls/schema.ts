@@ -208,7 +208,6 @@ export const withoutKeys = ({ path, message }: InputIssue): InputIssue => ({
   message: redactKeys(message).toWellFormed(),
 });
 
-/** Joins the issues into one line. */
 export const inWords = (issues: readonly InputIssue[]): string =>
   issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
 
@@ -229,7 +228,6 @@ export function wholeNumber(min: number, max: number) {
 /** A whole number that the server has counted. */
 export const count = v.pipe(v.number(), v.integer());
 
-/** Milliseconds since the Unix epoch. */
 export const epochMs = count;
 
 /** What a schema accepts, or what it turns that into. */
@@ -345,7 +343,6 @@ function mayBeUndefined(schema: Schema | undefined): boolean {
   }
 }
 
-/** Converts the field at `path`. */
 function convert(schemaName: string, schema: Schema, side: Side, path: readonly string[] = []) {
   function fail(expected: string): never {
     for (const [name, field] of Object.entries(entriesOf(schema))) convert(schemaName, field, side, [...path, name]);

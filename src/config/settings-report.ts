@@ -47,7 +47,6 @@ export const withoutEffect = (
     KEYS_PAGE_SCOPE: !keysPage?.signIn && 'the page /keys has no KEYS_PAGE_CLIENT_ID',
   });
 
-/** Returns the variables that contradict each other. */
 export const contradictions = (env: Env, { publicUrl, trustProxy, jwt, jwtAudience }: Config): readonly Doubt[] =>
   found(env, {
     TRUST_PROXY:

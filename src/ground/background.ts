@@ -72,7 +72,6 @@ export function repeat(options: RepeatOptions, work: () => Promise<void>) {
     get underWay(): Promise<void> | undefined {
       return working.underWay;
     },
-    /** Stops further runs by timer. */
     stop(): void {
       stopped = true;
       cancel?.();

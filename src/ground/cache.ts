@@ -158,7 +158,6 @@ export function singleFlights<T>(keep?: (key: string, found: T) => void) {
     },
     /** Forgets the key's run under way, because it may have missed a change: later callers don't join it. */
     forget: (key: string): void => void runs.delete(key),
-    /** Does the same for all keys. */
     forgetAll: (): void => runs.clear(),
   };
 }

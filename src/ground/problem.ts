@@ -43,7 +43,6 @@ export type TokenRefusal =
  */
 export type Problem = Evident | Bare<Exclude<ServerCode, Evident['code']>>;
 
-/** A failure without evidence. */
 type Bare<Code> = Code extends ServerCode ? { readonly code: Code } : never;
 
 type Evident =

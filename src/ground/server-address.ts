@@ -16,7 +16,6 @@ export interface ServerAddress {
   readonly origins: readonly string[];
 }
 
-/** The settings that say where a server is. */
 export interface AddressSettings {
   /** PUBLIC_URL; null: not set. */
   readonly publicUrl: string | null;

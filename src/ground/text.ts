@@ -43,7 +43,6 @@ export const SUBJECT_CHARS_MAX = 255;
 /** Returns whether a text can be an owner of keys. */
 export const isSubject = (text: string): boolean => hasLength(text, 1, SUBJECT_CHARS_MAX) && isStorable(text);
 
-/** What the name of a key is, for messages. */
 export const A_KEY_NAME = '1 to 200 characters without controls, and not blank';
 
 /** Returns a value as JSON without half characters; nothing for a value that JSON leaves out. */
@@ -106,7 +105,6 @@ const SCOPE = new RegExp(SCOPE_PATTERN);
 
 export const isScope = (text: string): boolean => SCOPE.test(text);
 
-/** What a scope is, for messages. */
 export const A_SCOPE = '1 to 100 printable ASCII characters without space, quote or backslash';
 
 /** Splits a list at spaces. The parts need not be scopes. */

@@ -18,10 +18,8 @@ declare namespace Deno {
     shutdown(): Promise<void>;
   }
   type Handler = (request: Request, info: { remoteAddr: { hostname: string } }) => Promise<Response>;
-  /** Throws if the address can't be listened on. */
   function serve(options: ServeOptions, handler: Handler): HttpServer;
 
-  /** The command-line arguments after the program. */
   const args: readonly string[];
   const env: { get(name: string): string | undefined };
   /** Writes some of the bytes and resolves to how many. */

@@ -127,11 +127,9 @@ export function createBudget(what: string, rates: readonly Rate[], clock: Clock,
       log.warnThrottled('Rate limit exceeded', `${what} ${who}`, fields);
       return err({ code: 'rate_limited', retryAfterS: Math.ceil(seconds) });
     },
-    /** Gives back what was taken and not needed. */
     give(who: string): void {
       for (const budget of budgets) budget.give(who, 1);
     },
-    /** Returns whether `take` would refuse. */
     isUsedUp: (who: string): boolean => waitOf(who) > 0,
   };
 }

@@ -36,7 +36,6 @@ export function createAudience(address: ServerAddress, others: readonly string[]
     serversFor(publicUrl: string | undefined) {
       const url = publicUrl ?? address.url;
       return {
-        /** This server. */
         url,
         /** What may be given as a resource: this server, and the others. */
         urls: [url, ...others],

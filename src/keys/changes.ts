@@ -37,7 +37,6 @@ export async function changeAsRead<T>(change: () => Promise<Result<T, Problem> |
   return err({ code: 'overloaded' });
 }
 
-/** What each change of keys takes. */
 export interface ChangeParts {
   readonly store: KeyStore;
   /** Its `refresh` lets this process see a change before the response. */
@@ -47,7 +46,6 @@ export interface ChangeParts {
   readonly originOf: OriginOf;
 }
 
-/** An edit of a key that was made. */
 export interface MadeEdit {
   /** The key as it now is. */
   readonly key: ListedKey;
@@ -141,7 +139,6 @@ export function createChanges(options: ChangesOptions) {
     return ok(undefined);
   }
 
-  /** Ends a key, or a child. */
   const end = (event: InfoEvent, how: 'deactivate' | 'remove', actor: Actor, keyId: string) =>
     mutate(event, actor, keyId, async (origin) => {
       const ended = await store[how](actor.userId, keyId, origin);

@@ -38,7 +38,6 @@ interface KeyDomainOptions extends UsageOptions, FeedOptions {
   readonly ceilings: KeyCeilings;
   /** Opens the rules that let tokens of other issuers in; by default there are none. */
   readonly openRules?: ((parts: RuleParts) => Rules) | undefined;
-  /** Memory for cached records of usable keys. */
   readonly keyCacheBytes: number;
   readonly ownerDefaults: OwnerDefaults;
 }
@@ -71,13 +70,10 @@ export function createKeyDomain(options: KeyDomainOptions) {
       usesToday: usage.usesToday,
     },
     verifier,
-    /** Returns whether a token acts as a key, by a rule. */
     isOfRule: rules?.isOfRule,
     feed,
     usage,
-    /** What each person may create and edit in a time. */
     creations: parts.creations,
-    /** Decides what a person may give a key. */
     granted: parts.granted,
     lookupBudgets,
     revokeSecrets: createRevokeSecrets(createUnknownKeys(readKeys, false, lookupBudgets, clock, log), parts),

@@ -34,13 +34,11 @@ const ENTRY_TTL_MS_MIN = 4 * 60_000;
 /** The most changed owners tracked. Beyond them every key is read again, once. */
 const CHANGED_OWNERS_MAX = 10_000;
 
-/** A key as it was read. */
 export interface KnownKey extends PresentedKey {
   /** What counts its uses: of a derived key its parent's. Null: that key has ended. */
   readonly holder: Holder | null;
   /** Monotonic. */
   staleAtMs: number;
-  /** The version of changed owners when it was read. */
   readVersion: number;
 }
 

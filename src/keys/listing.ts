@@ -23,7 +23,6 @@ const LONG_LIST_KEYS = 50;
 /** Keys that are read at once: it takes a local file's process some milliseconds, and few that don't fit are read. */
 const KEYS_AT_ONCE = 200;
 
-/** A key as its owner sees it. */
 export type OwnKey = Awaited<ReturnType<typeof ownKeys<ListedKey>>>[number];
 
 export type PlacedOwnKey = OwnKey & ListPlace;
@@ -31,7 +30,6 @@ export type PlacedOwnKey = OwnKey & ListPlace;
 /** Begins a page. Resolves with a function that returns whether the next key fits on the page, too. */
 export type BeginPage = () => Promise<(key: PlacedOwnKey) => boolean>;
 
-/** What lists need beside the records. */
 export interface ShownWith {
   readonly usage: Usage;
   readonly derived: DerivedKeys;

@@ -70,7 +70,6 @@ export interface Parent {
 
 /** A record found by the hash of one of its secrets. A derived key is one already cut to what its parent has. */
 export interface PresentedKey extends ApiKeyRecord {
-  /** The hash that it was found by. */
   readonly presentedHash: string;
   /** What has that hash. */
   readonly presented: 'in_force' | SecondSecret['is'] | 'rule';
@@ -128,7 +127,6 @@ const FINGERPRINT_CHARS = 12;
 /** Returns the first 48 bits of a secret's hash: enough to find the key's record, and they reveal nothing. */
 export const fingerprintOf = (keyHash: string): string => keyHash.slice(0, FINGERPRINT_CHARS);
 
-/** Returns the second secret unless it has ended. */
 const livingSecond = ({ second }: ApiKeyRecord, nowMs: number): SecondSecret | null =>
   second === null || hasEnded(second.endsAtMs, nowMs) ? null : second;
 
@@ -175,7 +173,6 @@ const JWT_BEGINS = /^e(?:yJ|yA|w[0ko])/;
 /** A JWT in compact form (RFC 7519 §3.1). */
 const JWT_SHAPE = new RegExp(`${JWT_BEGINS.source}[\\w-]*\\.[\\w-]+\\.[\\w-]*$`);
 
-/** Returns whether a text looks like a user token. */
 export const isJwtShaped = (token: string): boolean => JWT_SHAPE.test(token);
 
 const FOREIGN_CHARS_MAX = 256;

@@ -47,7 +47,6 @@ export interface Changed {
  */
 export interface KeyStore extends KeyReads, KeyChanges, UsesStore {}
 
-/** Bounds what one statement lists. */
 export interface ListedMost {
   /** The bytes of JSON. */
   readonly bytesMax: number;

@@ -25,7 +25,6 @@ const PAUSE_MS = 25;
  * pays for. More would not help: a shared statement costs a far primary, and this process, little more than a single key.
  */
 const LOADERS_MAX = 8;
-/** The shared source of those. */
 const SHARED_SOURCE = 'further networks';
 /** The source of stale cache entries, whoever presents them: they cost no budget, and always have a place. */
 const STALE_SOURCE = 'read again';
@@ -121,7 +120,6 @@ export function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptio
     find: (hash: string, caller: Caller): Promise<Result<T, Problem>> => findFor(sourceOf(caller), hash, caller),
     /** Reads again what is cached but stale, at no cost to the caller's budget. */
     findAgain: (hash: string, caller: Caller): Promise<Result<T, Problem>> => findFor(STALE_SOURCE, hash, caller),
-    /** Returns how many statements have run. */
     get reads() {
       return reads;
     },

@@ -43,7 +43,6 @@ export interface VerifiedKey {
   /** Monotonic. Later changes were not considered. */
   readonly verifiedAtMs: number;
   readonly key: KnownKey;
-  /** What counts its uses. */
   readonly holder: Holder;
   /** The earliest known end of the key, the secret or token, the parent and its secret; null: none ends. */
   readonly endsAtMs: number | null;
@@ -91,7 +90,6 @@ export function createVerifier(options: VerifierOptions) {
     return chain(feed.mayBeForeign(token), decideIf);
   }
 
-  /** Decides on the token of a workload. */
   function decideOnToken(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
     if (purpose === 'paste' || rules === undefined) return MALFORMED;
     return chain(rules.find(token, caller), (found) => {
@@ -156,7 +154,6 @@ export function createVerifier(options: VerifierOptions) {
     verifyPasted: (token: string, caller: Caller) => decide(token, caller, 'paste'),
     /** Inspects a key: decides like `verifyPasted`, but notes no use. */
     inspect: (token: string, caller: Caller) => decide(token, caller, 'inspect'),
-    /** Keys in memory, and how they get there. */
     known,
   };
 }

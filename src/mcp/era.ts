@@ -43,7 +43,6 @@ export interface Refused {
   readonly kind: 'refused';
   readonly id: Id | undefined;
   readonly error: RpcError;
-  /** The request, if it could be read. */
   readonly request?: RequestMessage;
 }
 

@@ -22,7 +22,6 @@ import { bugError, capabilitiesOf, describePrompt, describeResource, describeToo
 export interface Requester {
   readonly sender: Sender;
   readonly era: Era;
-  /** The capabilities that the client declared. */
   readonly capabilities: JsonObject;
 }
 
@@ -51,7 +50,6 @@ export interface Method {
 }
 
 const CALLING: readonly string[] = ['tools/call', 'prompts/get', 'completion/complete'];
-/** Returns whether the method calls a tool, a prompt or its completion. */
 export const makesCall = (method: string): boolean => CALLING.includes(method);
 
 export interface Offered {

@@ -42,11 +42,9 @@ export interface Peer extends Requester {
 
 export interface Reply {
   readonly text: string;
-  /** The code of a JSON-RPC error. */
   readonly errorCode?: number | undefined;
   /** Whether there is no method of the request's name. */
   readonly isUnknown?: boolean;
-  /** Whether a tool's result says that the call failed. */
   readonly isError?: boolean;
   /** The tool or prompt that a refused request names, if it is there. */
   readonly operation?: Operation | undefined;

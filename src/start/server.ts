@@ -38,7 +38,6 @@ export interface Runtime {
   readonly runScript: string | null;
   /** How a shell calls this executable, if it is one. */
   readonly executable?: string | undefined;
-  /** Returns how a shell runs the package's command. */
   packageCommand(): string;
   readonly env: Env;
   readonly sha256: Sha256;

@@ -5,12 +5,10 @@ import { reasonOf } from '../ground/text.ts';
 
 export type Value = string | number | bigint | ArrayBuffer | null;
 
-/** A row's values by column name. */
 export type Row = Readonly<Record<string, Value>>;
 
 export interface Statement {
   readonly sql: string;
-  /** Values for its `?`, if it has any. */
   readonly args?: readonly Value[];
   /** An owner, address or purpose: a remote database serves these in turn. Statements without it share one turn. */
   readonly fairnessKey?: string | undefined;

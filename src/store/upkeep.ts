@@ -44,7 +44,6 @@ type Task = keyof typeof TASKS;
 
 type Kept = Omit<UpkeepOptions, 'log'>;
 
-/** Deletes everything old. */
 export async function removeOld(db: Database, kept: Kept, tasks: readonly Task[] = ['records', 'counts']) {
   for (const task of tasks) await TASKS[task].remove(db, runOf(kept));
 }

@@ -19,7 +19,6 @@ export interface Signed<T> {
   readonly by: KeysOf;
 }
 
-/** What the check of a good token has found. */
 export interface Verdict<T> extends Signed<T> {
   /** The token's `exp`, by the wall clock. */
   readonly endsAtMs: number;

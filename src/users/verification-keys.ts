@@ -36,7 +36,6 @@ export class IssuerOutage extends Error {
   override name = 'IssuerOutage';
 
   constructor(
-    /** The reason, for operators. */
     readonly reason: string,
     /** The issuer that the metadata names instead: one of the two is misspelled, and no token will ever be accepted. */
     readonly otherIssuer: string | null = null,

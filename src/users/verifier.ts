@@ -67,7 +67,6 @@ interface Remembered<T> extends Verdict<T> {
   readonly untilMs: number;
 }
 
-/** Bounds the bytes of all verdicts together. */
 interface Bounds<T> {
   readonly bytes: number;
   readonly bytesOf: (verdict: Verdict<T>) => number;

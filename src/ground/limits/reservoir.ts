@@ -27,7 +27,6 @@ export function createReservoir<T>(places: number) {
       offered = held.length;
       return taken;
     },
-    /** Returns how many have a place. */
     get size(): number {
       return held.length;
     },
