@@ -26,12 +26,16 @@ function showProgress({ stderr }: Io, bytesWritten: () => number): () => void {
   };
 }
 
+function mustBeNew(file: string): void {
+  if (existsSync(file)) throw new CommandError('the file exists already');
+}
+
 export const verb = command({
   name: 'keys backup',
   summary: 'Writes all there is into a new SQLite file that its owner alone can read; of a remote database too.',
   argument: needed(FILE),
   async run({ argument: file, io }) {
-    if (existsSync(file)) throw new CommandError('the file exists already');
+    mustBeNew(file);
     const folder = dirname(file);
     if (!existsSync(folder)) throw new CommandError(`there is no folder ${JSON.stringify(folder)}`);
     const { database } = configOf(io.env);
@@ -41,6 +45,7 @@ export const verb = command({
     const write = async () => {
       const shown = showProgress(io, () => statSync(unfinished, { throwIfNoEntry: false })?.size ?? 0);
       await backUp(database, unfinished).finally(shown);
+      mustBeNew(file); // meanwhile another backup may have made it
       renameSync(unfinished, file);
     };
     try {
@@ -49,6 +54,7 @@ export const verb = command({
         write,
       );
     } catch (error) {
+      if (error instanceof CommandError) throw error;
       const { syscall } = error as NodeJS.ErrnoException;
       throw new CommandError(`${syscall === undefined ? '' : "the file can't be written: "}${reasonOf(error)}`);
     }

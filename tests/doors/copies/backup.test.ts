@@ -116,6 +116,21 @@ test('what changes while a remote database is copied is in the backup', async ()
   expect((await callOver(server.url, 'get_data', {}, { 'x-api-key': kept.key })).status).toBe(200);
 });
 
+test('a file that somebody makes while a backup is under way stays, and the backup fails', async () => {
+  await using started = new AsyncDisposableStack();
+  const { url } = await remoteDatabase(started);
+  await using proxy = await startProxy(url, { delayMs: 100 });
+  const folder = temporaryFolder();
+  const file = join(folder, 'backup.db');
+  const env = { DATABASE_URL: proxy.url, JWT_SECRET: TEST_SECRET };
+  const backup = keysCommand(env, ['backup', file]);
+  await waitFor(() => readdirSync(folder).some((name) => name.endsWith('.part')));
+  writeFileSync(file, 'of another backup');
+  expect(await backup).toMatchObject({ code: 1, stderr: 'keys: the file exists already\n' });
+  expect(readFileSync(file, 'utf8')).toBe('of another backup');
+  expect(readdirSync(folder)).toEqual(['backup.db']);
+});
+
 test('a remote database that a newer version migrates while it is copied is in the backup as this version knows it', async () => {
   await using started = new AsyncDisposableStack();
   const { store, client, url } = await remoteDatabase(started);
