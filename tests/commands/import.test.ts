@@ -98,6 +98,13 @@ test.each(
   expect(await app.keys('list', '--json')).toBe('');
 });
 
+test.each(['[{"userId": "alice"}]', 'null', '"alice"'])('%s is no line of an import', async (line) => {
+  await using app = await createTestApp();
+  const file = join(temporaryFolder(), 'lines');
+  writeFileSync(file, line);
+  await expect(app.keys('import', file)).rejects.toThrow('line 1: expected one JSON object');
+});
+
 test('a line without end is refused before it is in memory', async () => {
   await using app = await createTestApp();
   const file = join(temporaryFolder(), 'endless');

@@ -10,7 +10,7 @@ import { createImport, type Imported } from '../../doors/admin/index.ts';
 import { NO_CEILINGS, OWNER_KEYS_MAX, readLimit } from '../../ground/rate-limit.ts';
 import { systemRandom } from '../../ground/runtime.ts';
 import { canonicalUrl } from '../../ground/server-address.ts';
-import { isSubject, reasonOf } from '../../ground/text.ts';
+import { isObject, isSubject, reasonOf } from '../../ground/text.ts';
 import { THIS_SERVER } from '../../keys/audience.ts';
 import { type ApiKeyRecord, isIdShaped, mintId, NEW_KEY } from '../../keys/record.ts';
 import { keyRequestFields, metadataInput, quotaInput, rateLimitInput } from '../../tools/key-fields.ts';
@@ -243,7 +243,8 @@ function recordOf(line: string, number: number, nowMs: number): ApiKeyRecord {
 
 function jsonOf(line: string, number: number): unknown {
   try {
-    if (line.length <= LINE_CHARS_MAX) return JSON.parse(line);
+    const parsed = line.length <= LINE_CHARS_MAX ? JSON.parse(line) : null;
+    if (isObject(parsed)) return parsed;
   } catch {
     // reported below, without the parser's message, which quotes the line
   }
