@@ -5,6 +5,7 @@ import { operatingRules } from '../../doors/rules/index.ts';
 import type { Result } from '../../ground/result.ts';
 import { systemClock, systemRandom } from '../../ground/runtime.ts';
 import { createServerAddress } from '../../ground/server-address.ts';
+import { reasonOf } from '../../ground/text.ts';
 import { publicUrl } from '../../ground/urls.ts';
 import { type Command, command, runNamed } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
@@ -18,6 +19,10 @@ const text = (name: string, expected: string) => kind(name, expected, (given) =>
 const RESOURCE = kind('URL', 'an http or https URL without query, user or fragment', (given) =>
   publicUrl(given) === null ? null : given,
 );
+
+function unreadable(error: unknown): never {
+  throw new CommandError(`--jwks: the file can't be read: ${reasonOf(error)}`);
+}
 
 const add = command({
   name: 'keys rule add',
@@ -35,7 +40,7 @@ const add = command({
   async run({ options: { jwks, ...given }, argument: keyId, io }) {
     const { addRule, readKeySetSource, readTerms } = await operatingRules();
     const terms = taken(readTerms(given));
-    const keySet = jwks === undefined ? undefined : taken(await readKeySetSource(jwks, terms.issuer));
+    const keySet = jwks === undefined ? undefined : taken(await readKeySetSource(jwks, terms.issuer).catch(unreadable));
     await withStore(io, async ({ db }, config) => {
       const added = await addRule(
         { keyId, ...terms, keySet },

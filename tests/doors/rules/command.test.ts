@@ -51,7 +51,13 @@ describe('keys rule add', () => {
     ['an issuer with a backslash', ['--issuer', 'https://a.example/b\\c', '--subject', 'a'], 2, /--issuer: expected/],
     ['an issuer over plain HTTP', ['--issuer', 'http://a.example', '--subject', 'a'], 2, /--issuer: expected/],
     ['a key set over plain HTTP', ['--subject', 'a', '--jwks', 'http://a.example/jwks'], 2, /--jwks: expected/],
-    ['a file that is not there', ['--subject', 'a', '--jwks', '/none/jwks.json'], 1, /ENOENT/],
+    [
+      'a file that is not there',
+      ['--subject', 'a', '--jwks', '/none/jwks.json'],
+      1,
+      /--jwks: the file can't be read: ENOENT/,
+    ],
+    ['a folder as key set', ['--subject', 'a', '--jwks', '/'], 1, /--jwks: the file can't be read: EISDIR/],
     ['a rule that a token could fit beside', ['--subject', 'repo:acme/*'], 1, /could fit rule [0-9a-f]{32}/],
     [
       'a name of GitHub without an id',
