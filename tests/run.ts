@@ -27,7 +27,7 @@ const STARTS_PROGRAMS = /^tests\/(browser|commands|package|process|recipes|store
 const LONGEST = [
   /^tests\/browser\/page\/(operators|sign-in|use)\./,
   /^tests\/doors\/(copies\/backup|removed|signin\/places|services\/(leased|verifier-(away|faults|in-python)))/,
-  /^tests\/(package\/package|process\/stop|recipes\/(device|verify)|uses\/last-used)\./,
+  /^tests\/(package\/package|process\/stop|recipes\/(device|verify)|uses\/last-used\.slow)\./,
 ];
 /** The tests of what a remote database, or a replica of it, could do differently. */
 const IN_MODES = /^tests\/(app\.test|keys\/|mcp\/|doors\/children\/exchange\.test|tools\/|uses\/)/;

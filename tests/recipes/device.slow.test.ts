@@ -36,13 +36,13 @@ async function asked(argv: readonly string[], approve: boolean) {
 
 const isGood = async (key: string) => (await callOver(server.url, 'get_data', {}, { 'x-api-key': key })).status === 200;
 
-test('the lines with curl are five, and get the key', async () => {
+test.concurrent('the lines with curl are five, and get the key', async () => {
   expect(CURL.trim().split('\n')).toHaveLength(5);
   const { stdout } = await asked(['sh', '-c', `${CURL}\necho "$API_KEY"`], true);
   expect(await isGood(stdout)).toBe(true);
 });
 
-test('the command prints the key alone', async () => {
+test.concurrent('the command prints the key alone', async () => {
   const { code, stdout, said } = await asked(
     [...COMMAND, `${server.url}/mcp`, '--name', 'ci', '--scope', 'read'],
     true,
@@ -52,7 +52,7 @@ test('the command prints the key alone', async () => {
   expect(said).not.toContain(stdout);
 });
 
-test('who is refused gets a line, and no key', async () => {
+test.concurrent('who is refused gets a line, and no key', async () => {
   const { code, stdout, said } = await asked([...COMMAND, server.url], false);
   expect([code, stdout]).toEqual([1, '']);
   expect(said).toContain('the person has refused');
