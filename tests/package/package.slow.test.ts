@@ -11,6 +11,7 @@ import * as testing from '../../src/start/package/testing.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { errorsIn, output, run } from '../support/command.ts';
 import { exampleTool, ROOT, readDocument } from '../support/documents.ts';
+import { inRest } from '../support/everything.ts';
 import { diskFolder, fill } from '../support/folder.ts';
 import { cloneToPack } from '../support/packed.ts';
 import { productionEnv } from '../support/production.ts';
@@ -107,17 +108,21 @@ test('it exports what the source does', async () => {
   expect(await namesOf('mcp-key-server/verifier')).toEqual(['createVerifier']);
 });
 
-test('a project with the types of Node.js, and none of browsers, checks against its types', async () => {
-  const node = { lib: ['ESNext'], typeRoots: [join(ROOT, 'node_modules/@types')], types: ['node'] };
-  const config = {
-    extends: './tsconfig.json',
-    compilerOptions: node,
-    include: ['server.ts', 'tools', 'bun-test.d.ts'],
-  };
-  writeFileSync(join(project, 'tsconfig.node.json'), JSON.stringify(config));
-  const { stdout, stderr } = await run([TSC, '-p', 'tsconfig.node.json'], { cwd: project });
-  expect([errorsIn(stdout), stderr]).toEqual([[], '']);
-}, 180_000);
+inRest(test)(
+  'a project with the types of Node.js, and none of browsers, checks against its types',
+  async () => {
+    const node = { lib: ['ESNext'], typeRoots: [join(ROOT, 'node_modules/@types')], types: ['node'] };
+    const config = {
+      extends: './tsconfig.json',
+      compilerOptions: node,
+      include: ['server.ts', 'tools', 'bun-test.d.ts'],
+    };
+    writeFileSync(join(project, 'tsconfig.node.json'), JSON.stringify(config));
+    const { stdout, stderr } = await run([TSC, '-p', 'tsconfig.node.json'], { cwd: project });
+    expect([errorsIn(stdout), stderr]).toEqual([[], '']);
+  },
+  180_000,
+);
 
 test('a project checks against its types: tsc, strict, with no other package, and deno check', async () => {
   const deno = [runInstall(), 'check', '--node-modules-dir=manual', 'server.ts'];

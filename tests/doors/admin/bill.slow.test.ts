@@ -63,8 +63,8 @@ async function startTwo(mode: 'embedded' | 'remote') {
 }
 
 const STANDING_STILL = [
-  ['remote', 'while it waits for the end of an exchange'],
   ['embedded', 'after it has answered'],
+  ['remote', 'while it waits for the end of an exchange'],
   ['remote', 'while the end of an exchange is lost'],
   ['remote', 'after it has answered'],
 ] as const;

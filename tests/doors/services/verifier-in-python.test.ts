@@ -202,7 +202,7 @@ for args in [(KEY,), (None, read), (5, read), (KEY, read), (KEY, None)]:
     const busy = await startVerifier('python3', unbound.url, service);
     const { key } = await unbound.createKey('alice');
     const asked = () => unbound.asked.get('/introspect') ?? 0;
-    for (const begunMs = performance.now(); performance.now() < begunMs + 3 * BOUND_MS; ) {
+    for (const begunMs = performance.now(); performance.now() < begunMs + (everything ? 3 : 1) * BOUND_MS; ) {
       await busy.ask({ key, cost: 1000 });
     }
     for (let before = -1; before < asked(); ) {
