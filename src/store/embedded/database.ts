@@ -1,7 +1,7 @@
 // Implements Database over an SQLite file, which other processes may have open, too.
 
 import { nextTurn } from '../../ground/runtime.ts';
-import type { Database, Row, Statement, Written } from '../database.ts';
+import type { Database, Statement, Written } from '../database.ts';
 import {
   Connection,
   type Durability,
@@ -39,10 +39,18 @@ export function embeddedDatabase(path: string, { readOnly = false, check = () =>
   }
 
   return {
+    /** Retries for `withinMs` while the file is locked. */
     read: (statement, withinMs = RETRY_MS_MAX) =>
-      named(() => {
+      named(async () => {
         check();
-        return statement.background ? reader.read(statement) : readWithin(connection, takeTurn, statement, withinMs);
+        if (statement.background) return reader.read(statement);
+        for (const untilMs = performance.now() + withinMs; ; await pauseWhileLocked()) {
+          try {
+            return await takeTurn(() => connection.sqlite().all(statement));
+          } catch (error) {
+            if (!isBusy(error) || performance.now() > untilMs) throw error;
+          }
+        }
       }),
     write: (statement) => named(async () => (await commits.commit([statement], false))[0] as Written), // one for each statement
     writeAll: (statements) => named(() => commits.commit(statements, true)),
@@ -52,24 +60,6 @@ export function embeddedDatabase(path: string, { readOnly = false, check = () =>
       await Promise.all([thread.end(), reader.end()]);
     },
   } satisfies Database;
-}
-
-/** Reads, and retries for `withinMs` while the file is locked. */
-async function readWithin(
-  connection: Connection,
-  takeTurn: TakeTurn,
-  statement: Statement,
-  withinMs: number,
-): Promise<readonly Row[]> {
-  const untilMs = performance.now() + withinMs;
-  for (;;) {
-    try {
-      return await takeTurn(() => connection.sqlite().all(statement));
-    } catch (error) {
-      if (!isBusy(error) || performance.now() > untilMs) throw error;
-      await pauseWhileLocked();
-    }
-  }
 }
 
 // Queues statements, because each blocks the event loop, and yields to it in between.
