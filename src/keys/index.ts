@@ -16,9 +16,8 @@ import type { DerivedKeys, KeyStore } from './store.ts';
 import { createReadKeys, createUnknownKeys } from './unknown-keys.ts';
 import { createVerifier, type Rules } from './verify.ts';
 
-export type KeyDomain = ReturnType<typeof createKeyDomain>;
 /** What an owner does with keys. Every change is logged. */
-export type Keys = KeyDomain['keys'] & { readonly planOf: PlanOf };
+export type Keys = ReturnType<typeof createKeyDomain>['keys'] & { readonly planOf: PlanOf };
 
 /** What rules need of the key domain. */
 export interface RuleParts {

@@ -27,9 +27,6 @@ export type OwnKey = Awaited<ReturnType<typeof ownKeys<ListedKey>>>[number];
 
 export type PlacedOwnKey = OwnKey & ListPlace;
 
-/** Begins a page. Resolves with a function that returns whether the next key fits on the page, too. */
-export type BeginPage = () => Promise<(key: PlacedOwnKey) => boolean>;
-
 export interface ShownWith {
   readonly usage: Usage;
   readonly derived: DerivedKeys;
@@ -105,9 +102,13 @@ export function createLists(options: ListOwnOptions) {
   return {
     /**
      * Lists the actor's keys after a position (null: from the newest), as many as fit on the page that `begin` begins
-     * meanwhile: by default, all that were read.
+     * meanwhile. That resolves with a function that returns whether the next key fits, too; by default, all do.
      */
-    list: (actor: Actor, after: ListPlace | null, begin: BeginPage = async () => () => true) =>
+    list: (
+      actor: Actor,
+      after: ListPlace | null,
+      begin: () => Promise<(key: PlacedOwnKey) => boolean> = async () => () => true,
+    ) =>
       inTurn(actor, async () => {
         const slices = slicesAfter(actor.userId, after);
         const [first, fits] = await Promise.all([slices.next(), begin()]);

@@ -57,8 +57,6 @@ interface Loader<T> {
   readonly overBudget: Reservoir<Waiter<T>>;
 }
 
-export type Lookups<T> = ReturnType<typeof createLookups<T>>;
-
 /** Creates look-ups of one kind: unknown keys, or what else strangers may guess. */
 export function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptions<T>) {
   const loaders = new Map<string, Loader<T>>();
@@ -153,7 +151,7 @@ export const createReadKeys =
     return store.findByHashes(hashes, { atLeast, withinMs: feed.queryTimeoutMs, fairnessKey, asOf });
   };
 
-export type UnknownKeys = Lookups<Found>;
+export type UnknownKeys = ReturnType<typeof createLookups<Found>>;
 
 export const createUnknownKeys = (
   readKeys: ReadKeys,

@@ -69,11 +69,9 @@ export const formIn = (value: unknown): URLSearchParams =>
 /** Bodies up to this length aren't counted: the head of a request may be as large. */
 const BYTES_COUNTED = 16 * 1024;
 
-/** Reads a body, by default JSON. */
-export type ReadBody = (kind: BodyKind | undefined, context: RequestContext) => Awaitable<Body>;
-
-export function createReadBody(pool: Pool): ReadBody {
-  return (kind, context) => {
+/** Creates the function that reads a body, by default JSON. */
+export function createReadBody(pool: Pool) {
+  return (kind: BodyKind | undefined, context: RequestContext): Awaitable<Body> => {
     const { request, headers } = context;
     const length = Number(headers.get('content-length') ?? Number.NaN);
     // Without a length or chunks there is no body (RFC 9112 §6.3). `request.body` comes last: reading it is slow.
