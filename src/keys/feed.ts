@@ -58,10 +58,10 @@ export class Feed {
   readonly #pollEveryMs: number;
   readonly #retryAfterMs: number;
   readonly #listeners: FeedListener[] = [];
-  #position: ReachedPosition = { databaseId: '', seq: 0, mark: null };
-  /** Whether the database holds keys of another form, and rules, according to the last page. */
-  #holdsForeign = false;
-  #holdsRules = false;
+  /** Up to where listeners know all changes. */
+  position: ReachedPosition = { databaseId: '', seq: 0, mark: null };
+  /** The last page, which says what the database holds; undefined before it. */
+  #page: FeedPage | undefined;
   /**
    * When the last complete poll began (monotonic): memory was right then. Never, before the first, and after an own change
    * that none has seen.
@@ -94,31 +94,27 @@ export class Feed {
     return nowMs - this.polledAtMs <= this.boundMs;
   }
 
-  /** Returns the position up to which listeners know all changes. */
-  get position(): ReachedPosition {
-    return this.#position;
-  }
-
   /**
    * Returns whether a text may be a key of another form: only while the database holds such keys, according to a poll
    * within the bound or, during an outage, to the last one.
    */
   mayBeForeign(text: string): Awaitable<boolean> {
-    return isForeignShaped(text) && this.#held(() => this.#holdsForeign);
+    return isForeignShaped(text) && this.#held('holdsForeign');
   }
 
   /** Returns whether the database holds rules, in the same way. */
   holdsRules(): Awaitable<boolean> {
-    return this.#held(() => this.#holdsRules);
+    return this.#held('holdsRules');
   }
 
   /**
    * Decides at once in an outage that a poll has met within the bound, as no user token should wait for another. Rejects
    * with a StoreOutage if no poll has succeeded yet: what the database holds is unknown then.
    */
-  #held(holds: () => boolean): Awaitable<boolean> {
+  #held(what: 'holdsForeign' | 'holdsRules'): Awaitable<boolean> {
     const nowMs = this.#clock.monotonicMs();
-    const hasRead = this.#position.databaseId !== '';
+    const holds = () => this.#page?.[what] === true;
+    const hasRead = this.#page !== undefined;
     const isAway = this.#outage.isOn && nowMs - this.#failedAtMs <= this.boundMs;
     if (this.current(nowMs) || (hasRead && isAway)) return holds();
     const lastSaid = (error: unknown) => {
@@ -204,11 +200,10 @@ export class Feed {
    */
   async #readOn(): Promise<void> {
     for (;;) {
-      const asked = this.#position;
+      const asked = this.position;
       const page = await this.#store.changesAfter(asked, this.queryTimeoutMs);
       for (const listener of this.#listeners) listener.onPage?.(asked, page);
-      this.#holdsForeign = page.holdsForeign;
-      this.#holdsRules = page.holdsRules;
+      this.#page = page;
       const isFarBehind = page.prunedSeq > asked.seq || page.newestSeq - asked.seq > BEHIND_MAX;
       if (isLost(asked, page) || isFarBehind) return this.#reset(page);
       this.#report(page);
@@ -217,7 +212,7 @@ export class Feed {
   }
 
   #reset({ databaseId, newestSeq, newestMark }: FeedPage): void {
-    this.#position = { databaseId, seq: newestSeq, mark: newestMark };
+    this.position = { databaseId, seq: newestSeq, mark: newestMark };
     for (const listener of this.#listeners) listener.onReset?.();
   }
 
@@ -227,6 +222,6 @@ export class Feed {
     if (last === undefined) return;
     const { keyHashes, owners } = changesOf(changes.map(({ changed }) => changed));
     for (const listener of this.#listeners) listener.onChanges?.(keyHashes, new Set(owners), changes);
-    this.#position = { databaseId, seq: last.seq, mark: last.mark };
+    this.position = { databaseId, seq: last.seq, mark: last.mark };
   }
 }
