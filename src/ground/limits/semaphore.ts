@@ -134,9 +134,7 @@ export function createQueues<T>() {
     },
     lengthOf: (owner: Owner): number => queues.get(owner)?.length ?? 0,
     push(owner: Owner, one: T): void {
-      const queue = queues.get(owner) ?? [];
-      queues.set(owner, queue);
-      queue.push(one);
+      queues.getOrInsertComputed(owner, () => []).push(one);
       size += 1;
     },
     /** Removes an entry, if it still waits. */
