@@ -90,10 +90,8 @@ const helpOf = (helps: 'with_page' | 'without_page', publicUrl: string): string 
     ? 'This tool needs a user token'
     : `This tool needs a user token; keys are managed at ${keysPageUrl(publicUrl)}`;
 
-/** A call whose guard has found a user. */
-type UserCall = UserAuth & { readonly caller: Caller };
-
-export const actorOf = ({ auth, caller }: UserCall): Actor =>
+/** Returns the person whom the guard of a call has found. */
+export const actorOf = ({ auth, caller }: UserAuth & { readonly caller: Caller }): Actor =>
   actorBy(caller, { userId: auth.subject, actor: auth.actor, grantable: auth.grantable });
 
 /**

@@ -39,6 +39,7 @@ export async function changeAsRead<T>(change: () => Promise<Result<T, Problem> |
 
 export interface ChangeParts {
   readonly store: KeyStore;
+  readonly derived: DerivedKeys;
   /** Its `refresh` lets this process see a change before the response. */
   readonly feed: Feed;
   readonly clock: Clock;
@@ -94,7 +95,6 @@ export async function showEdit(
 }
 
 export interface ChangesOptions extends ChangeParts {
-  readonly derived: DerivedKeys;
   readonly granted: Granted;
   /** Limits requests that change nothing. */
   readonly failedChanges: PersonBudget;
@@ -170,11 +170,6 @@ export function createChanges(options: ChangesOptions) {
   };
 }
 
-interface RevokeSecretsOptions extends ChangeParts {
-  readonly derived: DerivedKeys;
-  readonly sha256: Sha256;
-}
-
 /**
  * Ends leaked secrets for anyone who presents them: possession is proof enough, since ending a secret does less harm
  * than using it. The secret in force ends its key; the next or previous one of a rotation ends only itself. Texts that
@@ -182,7 +177,7 @@ interface RevokeSecretsOptions extends ChangeParts {
  */
 export function createRevokeSecrets(
   unknownKeys: UnknownKeys, // reads from the primary: a replica may still accept a key that has ended
-  { store, derived, feed, clock, sha256, log, originOf }: RevokeSecretsOptions,
+  { store, derived, feed, clock, sha256, log, originOf }: ChangeParts & { readonly sha256: Sha256 },
 ) {
   async function end(keys: readonly PresentedKey[], caller: Caller): Promise<void> {
     const [first] = keys;

@@ -42,18 +42,13 @@ const TASKS = {
 
 type Task = keyof typeof TASKS;
 
-type Kept = Omit<UpkeepOptions, 'log'>;
-
-export async function removeOld(db: Database, kept: Kept, tasks: readonly Task[] = ['records', 'counts']) {
-  for (const task of tasks) await TASKS[task].remove(db, runOf(kept));
+export async function removeOld(
+  db: Database,
+  { clock, eventDays, usageDays }: Omit<UpkeepOptions, 'log'>,
+  tasks: readonly Task[] = ['records', 'counts'],
+) {
+  for (const task of tasks) await TASKS[task].remove(db, { nowMs: clock.nowMs(), eventDays, usageDays, after: 0 });
 }
-
-const runOf = ({ clock, eventDays, usageDays }: Kept): Run => ({
-  nowMs: clock.nowMs(),
-  eventDays,
-  usageDays,
-  after: 0,
-});
 
 const LAST_RUNS: Statement = { sql: 'SELECT task, at_ms FROM upkeep' };
 
