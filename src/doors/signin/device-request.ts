@@ -3,7 +3,6 @@
 
 import { createRefuse, hasTwice, parameter, type Refusal, refused } from '../../api/oauth.ts';
 import { callerOf } from '../../calls/call.ts';
-import { createLruCache } from '../../ground/cache.ts';
 import { networkOf } from '../../ground/ip.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
 import { createTokenBuckets } from '../../ground/limits/rates.ts';
@@ -21,8 +20,9 @@ import { type Body, formIn } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
 import { json } from '../../web/headers.ts';
 import { makeCode } from './codes.ts';
-import type { Asked, OpenMax } from './open-requests.ts';
+import type { Asked } from './open-requests.ts';
 import type { SignInParts } from './options.ts';
+import { createSlidingBuckets } from './sliding-buckets.ts';
 
 const EXPIRES_IN_S = 600;
 export const REQUEST_LIFE_MS = EXPIRES_IN_S * 1000;
@@ -68,9 +68,6 @@ export function userCodeHash(sha256: Sha256, userCode: string): string | null {
 /** Retry-After if there are too many open requests. */
 const RETRY_FULL_S = 60;
 
-const { each, total } = LIMITS.keyRequests;
-const OPEN_MAX: OpenMax = { each, network: LIMITS.keyRequestsOfNetwork.each, total };
-
 export function deviceAuthorizationRoute(options: SignInParts) {
   const { store, audience, clock, random, sha256, log } = options;
   const rates = createTokenBuckets(LIMITS.keyRequestsAsked, clock);
@@ -91,7 +88,6 @@ export function deviceAuthorizationRoute(options: SignInParts) {
         address: network,
         network: prefixOf(network),
       },
-      OPEN_MAX,
       request.askedAt,
     );
     if (asked === 'asked') return 0;
@@ -157,25 +153,20 @@ function firstScopes(list: string): readonly string[] {
   });
 }
 
-/** The life of an entry in the negative cache of addresses and networks with too many open requests. */
-const FULL_MS = 1000;
-/** The most entries of that cache. */
-const FULL_MAX = 10_000;
+/** What is remembered as full for a second. */
+const FULL = { most: 1, inS: 1 };
 
 /** Creates the negative cache: it refuses without a query of the database. */
 function createFullCache(clock: Clock) {
-  const untilMs = createLruCache<number>({ entries: FULL_MAX });
-  const isFull = (what: string) => (untilMs.get(what) ?? Number.NEGATIVE_INFINITY) > clock.monotonicMs();
+  const full = createSlidingBuckets(FULL, clock);
   const names = (address: string) => ({
     address_full: `address ${address}`,
     network_full: `network ${prefixOf(address)}`,
     all_full: 'all',
   });
   return {
-    has: (address: string): boolean => Object.values(names(address)).some(isFull),
-    add(full: Exclude<Asked, 'asked'>, address: string): void {
-      untilMs.set(names(address)[full], clock.monotonicMs() + FULL_MS);
-    },
+    has: (address: string): boolean => Object.values(names(address)).some((what) => full.waitS(what) > 0),
+    add: (what: Exclude<Asked, 'asked'>, address: string): number => full.take(names(address)[what]),
   };
 }
 

@@ -1,5 +1,6 @@
 // Stores programs' requests for a key that wait for a person (db/README.md): limits how many are open, and makes room.
 
+import { LIMITS } from '../../ground/limits/index.ts';
 import { type Database, firstOf } from '../../store/database.ts';
 import { hasChanged } from '../../store/key-changes.ts';
 
@@ -15,12 +16,10 @@ export interface AskedCode {
   readonly network: string;
 }
 
-/** The most requests that may be open: for an address, for a network, and in all. */
-export interface OpenMax {
-  readonly each: number;
-  readonly network: number;
-  readonly total: number;
-}
+/** The most requests that may be open. */
+const OF_ADDRESS_MAX = LIMITS.keyRequests.each;
+const OF_NETWORK_MAX = LIMITS.keyRequestsOfNetwork.each;
+const IN_ALL_MAX = LIMITS.keyRequests.total;
 
 /** Whether a request was stored, or which limit on open requests refused it. */
 export type Asked = 'asked' | 'address_full' | 'network_full' | 'all_full';
@@ -44,7 +43,8 @@ const COUNTS = {
 export const HAS_PUT = 'SELECT 1 FROM codes WHERE hash = ?1';
 
 const ASK = `INSERT INTO codes (hash, ends_at_ms, content, user_code_hash, asked_from) SELECT ?5, ?2, ?6, ?7, ?3
-WHERE ${COUNTS.address} < ?8 AND ${COUNTS.network} < ?9 AND ${COUNTS.all} < ?10 ON CONFLICT DO NOTHING`;
+WHERE ${COUNTS.address} < ${OF_ADDRESS_MAX} AND ${COUNTS.network} < ${OF_NETWORK_MAX}
+AND ${COUNTS.all} < ${IN_ALL_MAX} ON CONFLICT DO NOTHING`;
 
 const COUNT_OPEN = `SELECT ${COUNTS.address} AS address, ${COUNTS.network} AS network`;
 
@@ -56,7 +56,7 @@ const DIGITS = "'0123456789abcdef'";
 const above = (text: string) => `rtrim(rtrim(${text}, '.:'), ${DIGITS})`;
 
 /**
- * Makes room if ?3 or more are open: deletes the oldest of the /16 (IPv4) and /32 (IPv6) that hold most, and within these
+ * Makes room if there is none: deletes the oldest of the /16 (IPv4) and /32 (IPv6) that hold most, and within these
  * of the /24 and /48 that do. No /16 or /32 loses its last. Ending them would not suffice: ended ones are kept for an hour,
  * so strangers could fill a disk.
  */
@@ -67,28 +67,27 @@ SELECT hash, ends_at_ms, ${above('network')} AS provider,
 row_number() OVER (PARTITION BY network ORDER BY ends_at_ms DESC) AS of_network FROM (
 SELECT hash, ends_at_ms, ${above("replace(asked_from, '::/64', '')")} AS network ${OPEN})))
 WHERE of_provider > 1 ORDER BY of_provider DESC
-LIMIT iif(${COUNTS.all} >= ?3, ${ROOM_MADE}, 0)) RETURNING asked_from`;
+LIMIT iif(${COUNTS.all} >= ${IN_ALL_MAX}, ${ROOM_MADE}, 0)) RETURNING asked_from`;
 
 /** Creates the function that stores a program's request, evicting others if need be. */
 export function createAsk(db: Database) {
-  return async (asked: AskedCode, openMax: OpenMax, nowMs: number): Promise<Asked> => {
+  return async (asked: AskedCode, nowMs: number): Promise<Asked> => {
     const { hash, userCodeHash, content, endsAtMs, address, network } = asked;
-    const { each, network: eachNetwork, total } = openMax;
     const served = { fairnessKey: address, stranger: true } as const;
     const open = [nowMs, endsAtMs, address, network];
 
     const put = () =>
       hasChanged(
         db,
-        { sql: ASK, args: [...open, hash, content, userCodeHash, each, eachNetwork, total], ...served },
+        { sql: ASK, args: [...open, hash, content, userCodeHash], ...served },
         { sql: HAS_PUT, args: [hash], ...served },
       );
 
     if (await put()) return 'asked';
     const counts = firstOf(await db.read({ sql: COUNT_OPEN, args: open, ...served }));
-    if (Number(counts.address) >= each) return 'address_full';
-    if (Number(counts.network) >= eachNetwork) return 'network_full';
-    const { rows } = await db.write({ sql: MAKE_ROOM, args: [nowMs, endsAtMs, total], ...served });
+    if (Number(counts.address) >= OF_ADDRESS_MAX) return 'address_full';
+    if (Number(counts.network) >= OF_NETWORK_MAX) return 'network_full';
+    const { rows } = await db.write({ sql: MAKE_ROOM, args: [nowMs, endsAtMs], ...served });
     if (rows.some(({ asked_from }) => String(asked_from).startsWith(network))) return 'network_full';
     return (await put()) ? 'asked' : 'all_full';
   };
