@@ -10,6 +10,7 @@ import { createChildStore } from '../../doors/children/index.ts';
 import { withBackup } from '../../doors/copies/index.ts';
 import type { InvalidInput } from '../../ground/problem.ts';
 import { type Sha256, systemClock } from '../../ground/runtime.ts';
+import { createServerAddress } from '../../ground/server-address.ts';
 import { reasonOf } from '../../ground/text.ts';
 import type { Origin } from '../../keys/actor.ts';
 import { type DatabaseConfig, UnusableDatabase } from '../../store/database.ts';
@@ -51,6 +52,15 @@ export function configOf(env: Env, options = { verifiesUsers: false }): Config {
 /** Creates a log on stderr, only for bugs. A CommandError reports failures. */
 export const stderrLog = ({ stderr }: IoStreams) =>
   createLog({ level: 'error', clock: systemClock, write: async (chunk) => void stderr.write(chunk) });
+
+/** Returns what decides about the rules of an opened database. */
+export const rulesIn = ({ db }: Store, config: Config, io: IoStreams) => ({
+  db,
+  config,
+  address: createServerAddress(config),
+  clock: systemClock,
+  log: stderrLog(io),
+});
 
 /**
  * Opens the configured database, without any replica, for `use`, and closes it. Creates no file: at a mistyped path all

@@ -8,7 +8,6 @@ import { operatingRules } from '../../doors/rules/index.ts';
 import { fetchEncoded } from '../../ground/fetching.ts';
 import { isLoopback } from '../../ground/ip.ts';
 import { outageIn, StoreOutage } from '../../ground/result.ts';
-import { systemClock } from '../../ground/runtime.ts';
 import { createServerAddress } from '../../ground/server-address.ts';
 import { isObject, type JsonObject, reasonOf } from '../../ground/text.ts';
 import type { Store } from '../../store/open.ts';
@@ -16,7 +15,7 @@ import { command } from '../command.ts';
 import { getDirectly } from '../health.ts';
 import { CommandError, type Io, localTime } from '../io.ts';
 import { objectIn, textOf } from './asked-server.ts';
-import { configOf, stderrLog, withStore } from './database.ts';
+import { configOf, rulesIn, withStore } from './database.ts';
 
 const CLOCK_OFF_MS_MAX = 1000;
 const RESPONSE_MS_MAX = 5000;
@@ -78,10 +77,9 @@ async function databaseFindings(io: Io, config: Config): Promise<Finding[]> {
 }
 
 /** Finds the rules that let nobody in, and says why. */
-async function ruleFindings({ db }: Store, config: Config, io: Io): Promise<Finding[]> {
+async function ruleFindings(store: Store, config: Config, io: Io): Promise<Finding[]> {
   const { doubtsOf } = await operatingRules();
-  const address = createServerAddress(config);
-  const doubts = await doubtsOf({ db, config, address, clock: systemClock, log: stderrLog(io) });
+  const doubts = await doubtsOf(rulesIn(store, config, io));
   return doubts.map(({ rule, keyId, reason }) => ['bad', 'rule', `${rule} of key ${keyId}: ${reason}`]);
 }
 

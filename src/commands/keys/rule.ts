@@ -3,14 +3,13 @@
 import { text as textOf } from 'node:stream/consumers';
 import { operatingRules } from '../../doors/rules/index.ts';
 import type { Result } from '../../ground/result.ts';
-import { systemClock, systemRandom } from '../../ground/runtime.ts';
-import { createServerAddress } from '../../ground/server-address.ts';
+import { systemRandom } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import { publicUrl } from '../../ground/urls.ts';
 import { type Command, command, runNamed } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
 import { flag, ID, kind, many, needed, optional } from '../options.ts';
-import { byCommand, sha256, stderrLog, withStore, withStoreToRead } from './database.ts';
+import { byCommand, rulesIn, sha256, withStore, withStoreToRead } from './database.ts';
 
 /** Accepts what the door reads. */
 const text = (name: string, expected: string) => kind(name, expected, (given) => given || null);
@@ -41,20 +40,9 @@ const add = command({
     const { addRule, readKeySetSource, readTerms } = await operatingRules();
     const terms = taken(readTerms(given));
     const keySet = jwks === undefined ? undefined : taken(await readKeySetSource(jwks, terms.issuer).catch(unreadable));
-    await withStore(io, async ({ db }, config) => {
-      const added = await addRule(
-        { keyId, ...terms, keySet },
-        {
-          db,
-          config,
-          address: createServerAddress(config),
-          clock: systemClock,
-          random: systemRandom,
-          sha256,
-          origin: byCommand(io),
-          warn: io.say,
-        },
-      );
+    await withStore(io, async (store, config) => {
+      const by = { random: systemRandom, sha256, origin: byCommand(io), warn: io.say };
+      const added = await addRule({ keyId, ...terms, keySet }, { ...rulesIn(store, config, io), ...by });
       if (!added.ok) throw new CommandError(added.error);
       const { id, owner, audiences } = added.value;
       io.say(
@@ -114,15 +102,8 @@ const test = command({
   async run({ options: { resource = null, json }, io }) {
     const { checkCells, testToken, whoseWords } = await operatingRules();
     const token = (await textOf(io.stdin)).trim();
-    await withStoreToRead(io, async ({ db }, config) => {
-      const tested = await testToken(token, {
-        db,
-        config,
-        address: createServerAddress(config),
-        resource,
-        clock: systemClock,
-        log: stderrLog(io),
-      });
+    await withStoreToRead(io, async (store, config) => {
+      const tested = await testToken(token, { ...rulesIn(store, config, io), resource });
       if (json) await io.writeJson([tested]);
       else await io.writeTable(tested.checks.map(checkCells));
       io.say(whoseWords(tested));

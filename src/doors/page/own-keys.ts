@@ -11,18 +11,27 @@ import type { Guard } from '../../calls/guard.ts';
 import { personHandler } from '../../calls/person.ts';
 import { inputParserOf, text } from '../../calls/schema.ts';
 import type { UserAuth } from '../../calls/user-jwt.ts';
+import { invalidInput, type Problem } from '../../ground/problem.ts';
 import { NO_CEILINGS } from '../../ground/rate-limit.ts';
-import { ok } from '../../ground/result.ts';
+import { err, ok, type Result } from '../../ground/result.ts';
+import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { isObject } from '../../ground/text.ts';
+import type { OriginOf, PersonBudget } from '../../keys/actor.ts';
+import { type EditShownWith, editChecked, showEdit } from '../../keys/changes.ts';
+import { hasEnded, isIdShaped, type ListedKey } from '../../keys/record.ts';
+import type { KeyEdit, KeyStore } from '../../keys/store.ts';
 import { keyIdInput, keyRequestFields, listedKey } from '../../tools/key-fields.ts';
-import { createOwnEdits, type OwnEditsOptions } from './edits.ts';
 import { createHistory, type HistoryOptions, type PastEvent } from './history.ts';
 
-export interface OwnKeyRoutesOptions extends OwnEditsOptions, HistoryOptions {
+export interface OwnKeyRoutesOptions extends EditShownWith, HistoryOptions {
   readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
+  readonly store: KeyStore;
+  readonly originOf: OriginOf;
+  /** Limits what could add events without end. */
+  readonly creations: PersonBudget;
 }
 
-/** Ceilings limit what a key is granted, and an edit grants nothing. */
+/** Ceilings, and the right to grant, limit what a key is granted, and an edit grants nothing. */
 const { name, scopes, expiresInDays } = keyRequestFields({ scopes: null, daysMax: null, limits: NO_CEILINGS });
 
 const parseEdit = inputParserOf(
@@ -46,16 +55,26 @@ const readQuestion = inputParserOf(
 );
 
 export function ownKeyRoutes(options: OwnKeyRoutesOptions) {
+  const { store, clock, originOf, creations } = options;
   const person = personHandler(options.guards.userJwt);
-  const editKey = createOwnEdits(options);
   const readHistory = createHistory(options);
 
   const edit = person(async (actor, body) => {
     const asked = readEdit(body);
     if (!asked.ok) return asked;
-    const { keyId, ...changes } = asked.value;
-    const edited = await editKey(actor, keyId, changes);
-    return edited.ok ? ok(listedKey(edited.value, actor)) : edited;
+    const { keyId, expiresInDays: days, ...given } = asked.value;
+    if (!isIdShaped(keyId)) return err({ code: 'key_not_found' }); // it may be a key
+    const taken = creations.take(actor);
+    if (!taken.ok) return taken;
+    const wanted = { ...given, expiresAtMs: days && Math.round(clock.nowMs() + days * MS_PER_DAY) };
+    const edited = await editChecked(
+      () => store.findOwn(actor.userId, keyId),
+      (key) => narrower(key, wanted, clock.nowMs()),
+      (read) => store.edit(actor.userId, keyId, wanted, originOf('page', actor, actor.actor), read),
+    );
+    if (!edited.ok) return edited;
+    const shown = await showEdit(actor, edited.value, options);
+    return shown.ok ? ok(listedKey(shown.value, actor)) : shown;
   });
 
   const history = person(async (actor, body, { isAdmin }) => {
@@ -71,6 +90,21 @@ export function ownKeyRoutes(options: OwnKeyRoutesOptions) {
   });
 
   return { edit, history };
+}
+
+const MORE =
+  'A key gets neither more scopes nor a later end here: rotate it with another expiry, make a new key, or ask an admin';
+
+/** Returns why the key may not be changed like this. */
+function narrower(key: ListedKey, { scopes = [], expiresAtMs }: KeyEdit, nowMs: number): Result<void, Problem> {
+  if (!key.active || hasEnded(key.expiresAtMs, nowMs)) return err({ code: 'key_not_active' });
+  if (!scopes.every((scope) => key.scopes.includes(scope))) {
+    return err(invalidInput('scopes', 'Expected scopes that it has', MORE));
+  }
+  if (expiresAtMs != null && key.expiresAtMs !== null && expiresAtMs > key.expiresAtMs) {
+    return err(invalidInput('expiresInDays', 'Expected an earlier end than it has', MORE));
+  }
+  return ok(undefined);
 }
 
 const shownEvent = ({ atMs, kind, how, actor, address, fields, fingerprint, workload }: PastEvent) => ({
