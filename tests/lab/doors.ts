@@ -82,7 +82,7 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
 const VERBS: Readonly<Record<string, readonly string[]>> = {
   admin: ['block', 'export', 'import', 'list', 'revoke', 'show', 'shown-key', 'update', 'usage'],
   copies: ['backup', 'restore'],
-  owners: ['block', 'owner', 'owners', 'shown-owner'],
+  owners: ['block', 'owner'],
   rules: ['rule'],
 };
 
