@@ -1,15 +1,25 @@
 // The grant types of /token that make a child: `token-exchange` (RFC 8693) of a key with the scope `delegate`, or of a
 // workload's token that a rule lets in; `jwt-bearer` (RFC 7523) of such a token. The child has fewer rights, and ends with
-// what was presented. making.ts decides.
+// what was presented. child.ts says what it may do.
 
 import { parameter, type Refusal, refused } from '../../api/oauth.ts';
 import { accessToken, type Redeem } from '../../api/token.ts';
-import { ok, type Result } from '../../ground/result.ts';
+import { LIMITS } from '../../ground/limits/index.ts';
+import type { Problem } from '../../ground/problem.ts';
+import { err, ok, type Result } from '../../ground/result.ts';
+import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
 import { splitScopes } from '../../ground/text.ts';
-import type { Caller } from '../../keys/actor.ts';
+import { type Caller, callerFor, createBudget, type OriginOf } from '../../keys/actor.ts';
+import type { Audience } from '../../keys/audience.ts';
 import type { ReadKeyRequest } from '../../keys/minting.ts';
-import { isJwtShaped } from '../../keys/record.ts';
-import { type ChildRequest, createMakeChild, type MakeChildOptions } from './making.ts';
+import { earlier, fingerprintOf, hashKey, isJwtShaped, mintId, mintKey } from '../../keys/record.ts';
+import type { ChildRecord } from '../../keys/store.ts';
+import type { KeyIdentity, Verifier } from '../../keys/verify.ts';
+import type { Database } from '../../store/database.ts';
+import type { Log, LogFields } from '../../watch/log.ts';
+import { excerptOf } from '../../watch/redact.ts';
+import { DELEGATE } from './child.ts';
+import { createChildStore, type Full } from './store.ts';
 
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
 
@@ -24,7 +34,16 @@ const JWT_TYPES: readonly (string | null)[] = [
   'urn:ietf:params:oauth:token-type:id_token',
 ];
 
-export interface GrantOptions extends MakeChildOptions {
+export interface GrantOptions {
+  readonly db: Database;
+  readonly verifier: Verifier;
+  readonly audience: Audience;
+  readonly ageClock: Clock;
+  readonly random: RandomBytes;
+  readonly sha256: Sha256;
+  readonly log: Log;
+  readonly originOf: OriginOf;
+  readonly config: { readonly keyPrefix: string; readonly production: boolean };
   readonly readKeyRequest: ReadKeyRequest;
 }
 
@@ -99,4 +118,113 @@ function secondsIn(given: string | null): number | null {
   if (given === null) return EXPIRES_IN_S.default;
   const seconds = /^\d{1,6}$/.test(given) ? Number(given) : Number.NaN;
   return seconds >= EXPIRES_IN_S.min && seconds <= EXPIRES_IN_S.max ? seconds : null;
+}
+
+/** What is asked of a child. */
+interface ChildRequest {
+  /** Returns the scopes, of those that the parent may hand on. */
+  readonly scopes: (held: readonly string[]) => readonly string[];
+  /** A URL; undefined: as the parent's. */
+  readonly resource: string | undefined;
+  /** Cut to what is left of the parent's life. */
+  readonly livesMs: number;
+  /** Undefined: the parent's, or of a workload its subject. */
+  readonly name: string | undefined;
+}
+
+/** Creates the function that makes a child for whoever presents its parent's secret. */
+function createMakeChild(options: GrantOptions) {
+  const { db, verifier, audience, ageClock: clock, random, sha256, log, originOf, config } = options;
+  const { keyPrefix, production } = config;
+  const childStore = createChildStore(db);
+  const keysBudget = createBudget('exchanges', [LIMITS.exchangesOfKey, LIMITS.exchangesOfKeyAndDay], clock, log);
+  const ownersBudget = createBudget('user', [LIMITS.exchanges, LIMITS.exchangesOfDay], clock, log);
+
+  /** Returns the server that the child is bound to; null: none; undefined: keys can't be bound to that one. */
+  function resourceFor(
+    { resource: own }: KeyIdentity,
+    asked: string | undefined,
+    { publicUrl }: Caller,
+  ): string | null | undefined {
+    if (asked === undefined) return own;
+    const name = audience.serversFor(publicUrl).nameOf(asked);
+    return name !== null && (own === null || own === name) ? name : undefined;
+  }
+
+  return async (
+    parentKey: string,
+    asked: ChildRequest,
+    caller: Caller,
+  ): Promise<Result<{ readonly record: ChildRecord; readonly key: string }, Refusal | Problem>> => {
+    const { requestId, traceId } = caller;
+    const verified = await verifier.verify(parentKey, callerFor(caller, [])); // wherever it is good
+    if (!verified.ok) return verified;
+    const { value: parent, endsAtMs, rule } = verified;
+    const { subject: userId, keyId: parentId } = parent;
+    const about = { keyId: parentId, userId };
+    const scopes = asked.scopes(parent.scopes.filter((scope) => scope !== DELEGATE));
+    const mayNot = handOnRefusal(parent, scopes, about);
+    if (mayNot !== null) return mayNot;
+    const resource = resourceFor(parent, asked.resource, caller);
+    if (resource === undefined) {
+      const reason = 'the key is bound to another resource, or OAUTH_RESOURCES does not list this one';
+      return refused('invalid_target', reason, { ...about, resource: excerptOf(asked.resource ?? '') });
+    }
+    // The key's own budget first: one key that leaked leaves something to its owner's others.
+    const ofKey = keysBudget.take(parentId, { requestId, traceId, ...about });
+    const taken = ofKey.ok ? ownersBudget.take(userId, { requestId, traceId, userId }) : ofKey;
+    if (!taken.ok) return taken;
+
+    const key = mintKey(keyPrefix, production, random);
+    const createdAtMs = clock.nowMs();
+    const record: ChildRecord = {
+      id: mintId(random),
+      userId,
+      keyHash: hashKey(sha256, key),
+      parentId,
+      parentHash: verified.key.presentedHash,
+      name: asked.name ?? nameOf(parent),
+      scopes,
+      resource,
+      createdAtMs,
+      expiresAtMs: earlier(createdAtMs + asked.livesMs, endsAtMs) ?? createdAtMs,
+      endedAtMs: null,
+    };
+    const by = rule === null ? {} : { workload: { rule: rule.id, ...rule.workload } };
+    const made = await childStore.insertChild(record, { ...originOf('exchange', caller), ...by });
+    if (made === 'made') {
+      const fingerprint = fingerprintOf(record.keyHash);
+      log.info('API key created', { requestId, traceId, userId, keyId: record.id, parentId, fingerprint });
+      return ok({ record, key });
+    }
+    ownersBudget.give(userId);
+    if (made === 'ended')
+      return refused('invalid_grant', `the key ended meanwhile, or lost the scope ${DELEGATE}`, about);
+    log.warnThrottled('Rate limit exceeded', bucketOf(made, about), { requestId, traceId, ...about, of: made.of });
+    return err({ code: 'rate_limited', retryAfterS: Math.max(1, Math.ceil((made.freeAtMs - createdAtMs) / 1000)) });
+  };
+}
+
+/** Returns the bucket that throttles the log's lines: all keys of an owner share his maximum. */
+const bucketOf = ({ of }: Full, { keyId, userId }: { readonly keyId: string; readonly userId: string }): string =>
+  of === 'owner' ? `children of owner ${userId}` : `children ${keyId}`;
+
+const NAME_CHARS_MAX = 200;
+
+/** Returns the name of a child that was given none: its parent's, or of a workload its subject. */
+const nameOf = ({ keyName, workload }: KeyIdentity): string =>
+  workload === null ? keyName : [...workload.subject].slice(0, NAME_CHARS_MAX).join('');
+
+const SCOPES_LOGGED = 5;
+
+/** Returns the refusal of a key that may not hand on the scopes; null: it may. */
+function handOnRefusal(parent: KeyIdentity, scopes: readonly string[], about: LogFields) {
+  if (parent.parentId !== null) return refused('invalid_grant', 'the key was made by another', about);
+  if (parent.workload === null && !parent.scopes.includes(DELEGATE))
+    return refused('invalid_grant', `the key lacks the scope ${DELEGATE}`, about);
+  if (scopes.length === 0) return refused('invalid_scope', 'no scope was asked for', about);
+  const notHeld = scopes.filter((scope) => scope === DELEGATE || !parent.scopes.includes(scope));
+  if (notHeld.length === 0) return null;
+  const shown = notHeld.slice(0, SCOPES_LOGGED).map((scope) => excerptOf(scope));
+  return refused('invalid_scope', 'the key may not hand on these scopes', { ...about, scopes: shown });
 }
