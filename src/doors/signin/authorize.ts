@@ -24,12 +24,12 @@ import {
   queryFor,
 } from './authorization-request.ts';
 import { askPage, errorPage, POLICY, sentForm } from './authorize-page.ts';
-import type { Grants } from './codes.ts';
+import type { Codes } from './codes.ts';
 import type { SignInParts } from './options.ts';
 
 interface AuthorizeOptions extends SignInParts {
   readonly decide: Decide;
-  readonly grants: Grants;
+  readonly codes: Codes;
 }
 
 export function authorizeRoute(options: AuthorizeOptions): Handlers {
@@ -87,7 +87,7 @@ const JSON_TYPE = /^application\/json\s*(?:;|$)/i;
 const isJson = ({ headers }: RequestContext): boolean => JSON_TYPE.test(headers.get('content-type') ?? '');
 
 /** Creates what shows the page, and what takes the key that a person has pasted there. */
-function createKeyForm({ grants, config, verifier, log }: AuthorizeOptions) {
+function createKeyForm({ codes, config, verifier, log }: AuthorizeOptions) {
   const guard = apiKeyGuard(verifier.verifyPasted, log);
 
   /** Responds with the page. If it is shown again, `why` says what was wrong with the key. */
@@ -118,7 +118,7 @@ function createKeyForm({ grants, config, verifier, log }: AuthorizeOptions) {
     }
     if (!verified.ok) return askAgain(request, verified.error);
     if (verified.value.auth.parentId !== null) return showForm(request, 403, ENDS_WITH_ANOTHER);
-    const granted = await grants.pasted(request, key, verified.value.auth, call.caller);
+    const granted = await codes.pasted(request, key, verified.value.auth, call.caller);
     return granted.ok ? seeOther(granted.value) : askAgain(request, granted.error);
   }
 
@@ -152,7 +152,7 @@ const isBoundElsewhere = (problem: Problem) =>
   problem.code === 'invalid_api_key' && problem.reason === 'other resource';
 
 /** Creates what takes a person's decision on a new key from the page /keys. Redeeming the code makes the key. */
-const createClick = ({ decide, grants, guards, readKeyRequest }: AuthorizeOptions) =>
+const createClick = ({ decide, codes, guards, readKeyRequest }: AuthorizeOptions) =>
   personHandler(guards.userJwt)(async (actor, body) => {
     const { parameters, decided } = partsOf(body);
     if (parameters === null) return invalid('Expected parameters that are text');
@@ -161,7 +161,7 @@ const createClick = ({ decide, grants, guards, readKeyRequest }: AuthorizeOption
     if (decision.kind !== 'ask') return invalid(whyNot(decision));
     const input = readKeyRequest(decided);
     if (!input.ok) return input;
-    const ordered = await grants.ordered(decision.request, actor, input.value);
+    const ordered = await codes.ordered(decision.request, actor, input.value);
     return ordered.ok ? ok({ location: ordered.value }) : ordered;
   });
 

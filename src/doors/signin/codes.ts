@@ -49,23 +49,50 @@ export const makeCode = (random: RandomBytes): string => random(CODE_BYTES).toBa
 
 export type Codes = ReturnType<typeof createCodes>;
 
-export function createCodes({ store, findCode, clock, random, sha256 }: SignInParts) {
+export function createCodes({ store, findCode, keys, clock, random, sha256, log }: SignInParts) {
+  const signIns = createBudget('connect', [LIMITS.signIns], clock, log);
+
+  /** Seals what is handed out in a code, and returns the redirect with it. */
+  async function redirectWithCode(
+    request: AuthorizationRequest,
+    handsOut: CodeContent['handsOut'],
+    fairnessKey: string,
+  ): Promise<Result<string, Problem>> {
+    const { clientId, challenge, redirectUri, server } = request;
+    const client = sha256(clientId, 'base64url');
+    const content: CodeContent = { handsOut, client, challenge, redirectUri, resource: server };
+    const code = makeCode(random);
+    const sealed = await crypto.subtle.encrypt(
+      AES_GCM,
+      await keyOf(code),
+      new TextEncoder().encode(JSON.stringify(content)),
+    );
+    const isPut = await store.put({
+      hash: sha256(code, 'hex'),
+      content: new Uint8Array(sealed).toBase64(),
+      endsAtMs: clock.nowMs() + CODE_TTL_MS,
+      newKeyOf: 'order' in handsOut ? handsOut.order.userId : null,
+      fairnessKey,
+    });
+    return isPut ? ok(locationOf(request, { code })) : err({ code: 'key_limit_reached' });
+  }
+
   return {
-    async seal(content: CodeContent, fairnessKey: string): Promise<Result<string, Problem>> {
-      const code = makeCode(random);
-      const sealed = await crypto.subtle.encrypt(
-        AES_GCM,
-        await keyOf(code),
-        new TextEncoder().encode(JSON.stringify(content)),
-      );
-      const isPut = await store.put({
-        hash: sha256(code, 'hex'),
-        content: new Uint8Array(sealed).toBase64(),
-        endsAtMs: clock.nowMs() + CODE_TTL_MS,
-        newKeyOf: 'order' in content.handsOut ? content.handsOut.order.userId : null,
-        fairnessKey,
-      });
-      return isPut ? ok(code) : err({ code: 'key_limit_reached' });
+    /** Returns the redirect, with a code, for a person who pasted a good key. */
+    async pasted(
+      request: AuthorizationRequest,
+      key: string,
+      { keyId, subject: userId }: KeyIdentity,
+      { requestId }: Caller,
+    ): Promise<Result<string, Problem>> {
+      const taken = signIns.take(keyId, { requestId, keyId, userId });
+      return taken.ok ? redirectWithCode(request, { key }, keyId) : taken;
+    },
+
+    /** Returns the redirect, with a code, for a person who decided on a new key. */
+    async ordered(request: AuthorizationRequest, actor: Actor, input: DecidedKey): Promise<Result<string, Problem>> {
+      const ordered = keys.order(actor, { ...input, server: request.server });
+      return ordered.ok ? redirectWithCode(request, { order: ordered.value }, personOf(actor)) : ordered;
     },
 
     /** Resolves with the code's content. Null: it is no client's code of this database, or expired. */
@@ -78,7 +105,7 @@ export function createCodes({ store, findCode, clock, random, sha256 }: SignInPa
       if (isTaken) return ok({ takenFor: keyId ?? '' });
       if (hasEnded(endsAtMs, CODE_TTL_MS, clock)) return ok(null);
       const text = await crypto.subtle.decrypt(AES_GCM, await keyOf(code), Uint8Array.fromBase64(content));
-      return ok({ hash, content: JSON.parse(new TextDecoder().decode(text)) }); // `seal` wrote it, so it has this shape
+      return ok({ hash, content: JSON.parse(new TextDecoder().decode(text)) }); // written above, so it has this shape
     },
   };
 }
@@ -91,44 +118,6 @@ async function keyOf(code: string): Promise<CryptoKey> {
   const base = await crypto.subtle.importKey('raw', new TextEncoder().encode(code), 'HKDF', false, ['deriveKey']);
   const hkdf = { name: 'HKDF', hash: 'SHA-256', salt: new Uint8Array(), info: new TextEncoder().encode('code') };
   return crypto.subtle.deriveKey(hkdf, base, { name: 'AES-GCM', length: 256 }, false, ['encrypt', 'decrypt']);
-}
-
-type Redirect = Result<string, Problem>;
-
-export type Grants = ReturnType<typeof createGrants>;
-
-export function createGrants(codes: Codes, { keys, clock, sha256, log }: SignInParts) {
-  const signIns = createBudget('connect', [LIMITS.signIns], clock, log);
-
-  async function redirectWithCode(
-    request: AuthorizationRequest,
-    handsOut: CodeContent['handsOut'],
-    fairnessKey: string,
-  ): Promise<Redirect> {
-    const { clientId, challenge, redirectUri, server } = request;
-    const client = sha256(clientId, 'base64url');
-    const code = await codes.seal({ handsOut, client, challenge, redirectUri, resource: server }, fairnessKey);
-    return code.ok ? ok(locationOf(request, { code: code.value })) : code;
-  }
-
-  return {
-    /** Returns the redirect, with a code, for a person who pasted a good key. */
-    async pasted(
-      request: AuthorizationRequest,
-      key: string,
-      { keyId, subject: userId }: KeyIdentity,
-      { requestId }: Caller,
-    ): Promise<Redirect> {
-      const taken = signIns.take(keyId, { requestId, keyId, userId });
-      return taken.ok ? redirectWithCode(request, { key }, keyId) : taken;
-    },
-
-    /** Returns the redirect, with a code, for a person who decided on a new key. */
-    async ordered(request: AuthorizationRequest, actor: Actor, input: DecidedKey): Promise<Redirect> {
-      const ordered = keys.order(actor, { ...input, server: request.server });
-      return ordered.ok ? redirectWithCode(request, { order: ordered.value }, personOf(actor)) : ordered;
-    },
-  };
 }
 
 const ATTEMPT_BYTES = 16;

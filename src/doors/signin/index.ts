@@ -12,7 +12,7 @@ import { type AuthorizationRefusal, decide } from './authorization-request.ts';
 import { authorizeRoute } from './authorize.ts';
 import { createClients, registerRoute } from './clients.ts';
 import { createCodeGrant } from './code-grant.ts';
-import { createCodes, createGrants } from './codes.ts';
+import { createCodes } from './codes.ts';
 import { createDeviceGrant, DEVICE_GRANT, deviceDecisionRoutes } from './device-decision.ts';
 import { deviceAuthorizationRoute } from './device-request.ts';
 import { createClientDocuments } from './document-cache.ts';
@@ -45,7 +45,7 @@ function openConnect(parts: SignInParts, { redirects, clients: rules }: ConnectC
   const codes = createCodes(parts);
   const authorize = authorizeRoute({
     ...parts,
-    grants: createGrants(codes, parts),
+    codes,
     async decide(parameters, caller) {
       const clientId = parameter(parameters, 'client_id') ?? '';
       const redirectUri = parameter(parameters, 'redirect_uri');
