@@ -1,6 +1,6 @@
 // Reads what an operator gives for a rule: its terms, and where its issuer's key set comes from.
 
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { strictObject } from '../../ground/strict-json.ts';
 import { isObject, isScope, type JsonObject } from '../../ground/text.ts';
@@ -58,11 +58,7 @@ export async function readKeySetSource(given: string, issuer: string): Promise<R
     const isSafe = url !== null && (url.protocol === 'https:' || new URL(issuer).protocol === 'http:');
     return isSafe ? ok(given) : malformed('jwks', 'an https URL (http on loopback only, of an issuer on loopback)');
   }
-  if (statSync(given).size > KEY_SET_BYTES_MAX) {
-    return malformed('jwks', `a key set of at most ${KEY_SET_BYTES_MAX / 1024} KiB`);
-  }
-  const read = await readKeySet(readFileSync(given));
-  return read.ok ? read : malformed('jwks', read.error);
+  return readKeySet(readFileSync(given));
 }
 
 const KEY_SET_BYTES_MAX = 64 * 1024;
@@ -73,25 +69,25 @@ const PRIVATE = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k', 'priv'];
 const KEY_TYPES: readonly unknown[] = ['RSA', 'EC', 'OKP'];
 
 /**
- * Reads a key set (RFC 7517 §5). Returns it as it is stored, or what was expected. Keys that can't be used at all are
- * refused now, not later.
+ * Reads a key set (RFC 7517 §5). Returns it as it is stored. Keys that can't be used at all are refused now, not later.
  */
 async function readKeySet(bytes: Uint8Array): Promise<Result<string, string>> {
-  if (bytes.length > KEY_SET_BYTES_MAX) return err(`a key set of at most ${KEY_SET_BYTES_MAX / 1024} KiB`);
+  const refused = (expected: string) => malformed('jwks', expected);
+  if (bytes.length > KEY_SET_BYTES_MAX) return refused(`a key set of at most ${KEY_SET_BYTES_MAX / 1024} KiB`);
   const keys = strictObject(bytes)?.keys;
   if (!Array.isArray(keys) || keys.length < 1 || keys.length > KEYS_MAX || !keys.every(isObject)) {
-    return err(`a JSON Web Key Set of 1 to ${KEYS_MAX} keys`);
+    return refused(`a JSON Web Key Set of 1 to ${KEYS_MAX} keys`);
   }
   if (keys.some((key) => PRIVATE.some((name) => Object.hasOwn(key, name)) || !KEY_TYPES.includes(key.kty))) {
-    return err('public keys alone (RSA, EC or OKP), without private parts');
+    return refused('public keys alone (RSA, EC or OKP), without private parts');
   }
   const { importJWK } = await import('jose/key/import');
   const signing = keys.filter(({ use }) => use !== 'enc'); // issuers also publish keys to encrypt with
   for (const key of signing) {
     const isUsable = await importJWK(key as never, algorithmOf(key)).then(isLongEnough, () => false);
-    if (!isUsable) return err(CAN_VERIFY);
+    if (!isUsable) return refused(CAN_VERIFY);
   }
-  return signing.length === 0 ? err(CAN_VERIFY) : ok(JSON.stringify({ keys }));
+  return signing.length === 0 ? refused(CAN_VERIFY) : ok(JSON.stringify({ keys }));
 }
 
 const CAN_VERIFY = 'keys that can verify a signature';
