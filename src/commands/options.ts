@@ -99,13 +99,14 @@ export const wholeNumber = (name: string, min: number, max: number): Kind<number
     return value >= min && value <= max ? value : null;
   });
 
-/** Creates a kind that also accepts a word, which means NO_VALUE. */
-export const orWord = <T>(of: Kind<T>, word: string): Kind<T | typeof NO_VALUE> =>
-  kind(`${of.name}|${word}`, `${of.expected}, or ${word}`, (given) => (given === word ? NO_VALUE : of.parse(given)));
-
-const NO_VALUE = Symbol('no value');
-
-export const orNull = <T>(value: T | typeof NO_VALUE): T | null => (value === NO_VALUE ? null : value);
+/** Creates an option that also accepts a word, which means null. */
+export const optionalOr = <T>({ name, expected, parse }: Kind<T>, word: string): Option<T | null | undefined> => ({
+  value: `${name}|${word}`,
+  isNeeded: false,
+  most: 1,
+  read: (texts, said) =>
+    texts[0] === word ? null : readEach({ name, expected: `${expected}, or ${word}`, parse }, texts, said)[0],
+});
 
 /** Parses data: `plan=pro` for each name, or `none`. Its value: undefined if nothing is given, null for `none`. */
 export const META: Option<Metadata | null | undefined> = {

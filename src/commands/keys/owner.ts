@@ -18,7 +18,7 @@ import { planStore } from '../../store/owner-settings.ts';
 import { createShownUses, NOTHING_KNOWN } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
 import { type Io, UsageError } from '../io.ts';
-import { flag, kind, LIMIT, META, needed, OWNER, optional, orNull, orWord, QUOTA, wholeNumber } from '../options.ts';
+import { flag, kind, LIMIT, META, needed, OWNER, optionalOr, QUOTA, wholeNumber } from '../options.ts';
 import { byCommand, withStore, withStoreToRead } from './database.ts';
 
 /** The word that removes a setting, so that the server's applies. */
@@ -34,18 +34,19 @@ export const owner = command({
   name: 'keys owner',
   summary: `Shows what counts for all keys of an owner together, and sets what is given. --meta replaces all data. --delete removes the owner with all keys, settings, counts and events; a block stays.`,
   options: {
-    limit: optional(orWord(SHARED_LIMIT, DEFAULT)),
-    quota: optional(orWord(QUOTA, DEFAULT)),
-    keys: optional(orWord(wholeNumber('N', 0, OWNER_KEYS_MAX), DEFAULT)),
+    limit: optionalOr(SHARED_LIMIT, DEFAULT),
+    quota: optionalOr(QUOTA, DEFAULT),
+    keys: optionalOr(wholeNumber('N', 0, OWNER_KEYS_MAX), DEFAULT),
     meta: META,
     delete: flag,
     yes: flag,
     json: flag,
   },
   argument: needed(OWNER),
-  async run({ options: { limit, quota, keys, meta, delete: isLeaving, yes, json }, argument: name, io }) {
-    const settings = { rateLimit: orNull(limit), quota: orNull(quota), keysMax: orNull(keys), metadata: meta };
-    const isGiven = Object.values(settings).some((given) => given !== undefined);
+  async run({ options: { delete: isLeaving, yes, json, ...given }, argument: name, io }) {
+    const { limit: rateLimit, quota, keys: keysMax, meta: metadata } = given;
+    const settings = { rateLimit, quota, keysMax, metadata };
+    const isGiven = Object.values(settings).some((one) => one !== undefined);
     if (isLeaving && isGiven) throw new UsageError('expected nothing to set beside --delete');
     const open = isLeaving || isGiven ? withStore : withStoreToRead;
     await open(io, async (store, config) => {
