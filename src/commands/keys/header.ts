@@ -63,20 +63,20 @@ interface Asking {
 /** Returns the stored key unless the server refuses it; otherwise one that a person approves. */
 function keyFor(asking: Asking): Promise<string> {
   const { kept, wish, scopes } = asking;
-  return known(asking, {
-    find: ({ key }) => key,
-    remove: (refused) => withoutKey(kept, refused),
-    get: () => asked(asking, wish, scopes),
+  const find = ({ key }: Kept) => key;
+  return known(asking, find, async (refused) => {
+    if (refused !== undefined) await withoutKey(kept, refused);
+    return asked(asking, wish, scopes);
   });
 }
 
 /** Returns a child of the key: the same until little of its life is left, or it has ended. */
 function childFor(asking: Asking, livesMs: number): Promise<string> {
   const { kept, wish } = asking;
-  return known(asking, {
-    find: ({ children: { [wish]: child } }) => child && lastingKey(child),
-    remove: () => kept.change(({ children }) => void delete children[wish]),
-    get: () => makeChild(asking, livesMs),
+  const find = ({ children: { [wish]: child } }: Kept) => child && lastingKey(child);
+  return known(asking, find, async (refused) => {
+    if (refused !== undefined) await kept.change(({ children }) => void delete children[wish]);
+    return makeChild(asking, livesMs);
   });
 }
 
@@ -84,14 +84,12 @@ function lastingKey({ key, madeAtMs, endsAtMs }: Kept['children'][string]): stri
   return endsAtMs - Date.now() > (endsAtMs - madeAtMs) * LEFT_PART_MIN ? key : undefined;
 }
 
-interface Keeping {
-  readonly find: (kept: Kept) => string | undefined;
-  readonly remove: (refused: string) => Promise<void>;
-  readonly get: () => Promise<string>;
-}
-
 /** Returns the stored key. If there is none, or the server refuses it, gets another, one call at a time. */
-async function known(asking: Asking, { find, remove, get }: Keeping): Promise<string> {
+async function known(
+  asking: Asking,
+  find: (kept: Kept) => string | undefined,
+  renew: (refused: string | undefined) => Promise<string>,
+): Promise<string> {
   const { kept } = asking;
   const key = find(kept.read());
   if (key !== undefined && (await keyStateOf(asking, key)) !== 'refused') return key;
@@ -99,10 +97,7 @@ async function known(asking: Asking, { find, remove, get }: Keeping): Promise<st
     const found = find(kept.read());
     return found === key ? undefined : found;
   }
-  return kept.alone(newer, async () => {
-    if (key !== undefined) await remove(key);
-    return get();
-  });
+  return kept.alone(newer, () => renew(key));
 }
 
 const withoutKey = (kept: KeptKeys, refused: string): Promise<void> =>

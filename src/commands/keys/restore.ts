@@ -140,13 +140,10 @@ async function hold(path: string): Promise<FileAlone & AsyncDisposable> {
 
 /** Throws a CommandError if another process has the damaged file open, as far as SQLite can still tell. */
 async function refuseIfOpenElsewhere(path: string): Promise<void> {
-  const unreadable = { close: async () => {} };
-  const file = await holdAlone(path).catch((error) => {
-    if (isOutage(error, 'damaged')) return unreadable;
-    throw error;
+  const held = hold(path).then(({ close }) => close());
+  await held.catch((error) => {
+    if (!isOutage(error, 'damaged')) throw error;
   });
-  if (file === null) throw new CommandError(openElsewhere(path));
-  await file.close();
 }
 
 const isFull = (error: unknown): boolean => error instanceof StoreOutage && error.reason.startsWith('SQLITE_FULL');
