@@ -32,11 +32,6 @@ interface HistoryPage {
   readonly next: number | null;
 }
 
-interface Asking {
-  readonly actor: Actor;
-  readonly isAdmin: boolean;
-}
-
 /** Whose events: of a key, or those of an owner that are about no key. */
 type Whose = { readonly keyId: string } | { readonly owner: string };
 
@@ -62,7 +57,12 @@ export function createHistory({ storeOf, clock, log }: HistoryOptions) {
     return holder === null || holder !== (owner ?? holder) ? null : { found, owners: [holder] };
   }
 
-  return async ({ actor, isAdmin }: Asking, whose: Whose, before: number): Promise<Result<HistoryPage, Problem>> => {
+  return async (
+    actor: Actor,
+    isAdmin: boolean,
+    whose: Whose,
+    before: number,
+  ): Promise<Result<HistoryPage, Problem>> => {
     if ('owner' in whose && !isAdmin) return err({ code: 'admin_required' });
     if ('keyId' in whose && !isIdShaped(whose.keyId)) return NOT_FOUND;
     const taken = histories.take(actor);

@@ -83,7 +83,7 @@ export function ownKeyRoutes(options: OwnKeyRoutesOptions) {
     const { keyId, owner, cursor } = asked.value;
     const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(cursor);
     const whose = owner === undefined ? { keyId: keyId ?? '' } : { owner };
-    const page = await readHistory({ actor, isAdmin }, whose, before);
+    const page = await readHistory(actor, isAdmin, whose, before);
     if (!page.ok) return page;
     const { events, next } = page.value;
     return ok({ events: events.map(shownEvent), ...(next !== null && { nextCursor: String(next) }) });

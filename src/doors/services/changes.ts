@@ -6,7 +6,7 @@ import { type LogUse, logsUses } from '../../calls/api-key.ts';
 import { createLruCache } from '../../ground/cache.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
 import type { Problem } from '../../ground/problem.ts';
-import { err, ok, type Result } from '../../ground/result.ts';
+import { err, ok } from '../../ground/result.ts';
 import { createBudget } from '../../keys/actor.ts';
 import type { Feed } from '../../keys/feed.ts';
 import { countedKeyId } from '../../keys/verify.ts';
@@ -16,7 +16,7 @@ import type { BodyHandler } from '../../web/router.ts';
 import type { Macs } from './marks.ts';
 import { CURSOR_CHARS_MAX, type RecentChanges } from './recent-changes.ts';
 import { refuseService } from './refuse.ts';
-import { type Reported, type Used, usedIn } from './reported.ts';
+import { type Reported, usedIn } from './reported.ts';
 import { INVALID, type ServicesOptions, SLOW_DOWN, serviceHandler } from './service.ts';
 
 const UNAVAILABLE: Problem = { code: 'store_unavailable', reason: 'not current' };
@@ -91,13 +91,8 @@ function firstOfEach(logUse: LogUse): LogUse {
   };
 }
 
-interface Fields {
-  readonly cursor: string;
-  readonly used: Used;
-}
-
 /** Reads the fields of the form. Each may be there once; an empty one counts as missing. `wait_ms` has no effect. */
-function fieldsOf(form: URLSearchParams): Result<Fields, Problem> {
+function fieldsOf(form: URLSearchParams) {
   if (['cursor', 'wait_ms', 'used'].some((name) => form.getAll(name).length > 1)) return err(INVALID);
   const cursor = form.get('cursor') ?? '';
   if (cursor.length > CURSOR_CHARS_MAX) return err(INVALID);

@@ -6,7 +6,7 @@ import { Call } from '../../calls/call.ts';
 import { addTo, type Guard } from '../../calls/guard.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { parseCost, type RateLimitStates } from '../../ground/rate-limit.ts';
-import { err, ok, type Result } from '../../ground/result.ts';
+import { err, ok } from '../../ground/result.ts';
 import { joinScopes } from '../../ground/text.ts';
 import { countedKeyId } from '../../keys/verify.ts';
 import type { RequestContext } from '../../web/context.ts';
@@ -16,7 +16,7 @@ import type { BodyHandler } from '../../web/router.ts';
 import type { BeginLease } from './lease.ts';
 import { CURSOR_CHARS_MAX } from './recent-changes.ts';
 import { refuseService } from './refuse.ts';
-import { type Reported, type Used, usedIn } from './reported.ts';
+import { type Reported, usedIn } from './reported.ts';
 import { INVALID, type ServicesOptions, SLOW_DOWN, serviceHandler } from './service.ts';
 
 export function introspectRoute(beginLease: BeginLease, reported: Reported, options: ServicesOptions): BodyHandler {
@@ -57,32 +57,17 @@ export function introspectRoute(beginLease: BeginLease, reported: Reported, opti
   });
 }
 
-/** What a service sends to remember the answer. */
-interface LeaseFields {
-  /** The service's cursor of /changes; may be empty. */
-  readonly cursor: string;
-  readonly cost: number;
-  readonly used: Used;
-}
-
-interface Fields {
-  readonly token: string;
-  /** The servers that the token is for; undefined: this one. */
-  readonly resources: readonly string[] | undefined;
-  /** The requested lease. Null: the answer is for one use, and counts as no call of the key. */
-  readonly lease: LeaseFields | null;
-}
-
 const LEASE_FIELDS = ['lease', 'used', 'cost'];
 
-function fieldsOf(form: URLSearchParams): Result<Fields, Problem> {
+/** Reads the fields. `resources`: the servers that the token is for; undefined: this one. */
+function fieldsOf(form: URLSearchParams) {
   const [token = '', ...more] = form.getAll('token');
   if (token === '' || more.length > 0) return err(INVALID);
   if (LEASE_FIELDS.some((name) => form.getAll(name).length > 1)) return err(INVALID);
   const resources = form.getAll('resource').filter((resource) => resource !== '');
   const fields = { token, resources: resources.length > 0 ? resources : undefined };
   const cursor = form.get('lease');
-  if (cursor === null) return ok({ ...fields, lease: null });
+  if (cursor === null) return ok({ ...fields, lease: null }); // for one use, which counts as no call of the key
   const used = usedIn(form.get('used') ?? '');
   if (!used.ok) return used;
   const cost = costIn(form);
