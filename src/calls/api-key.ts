@@ -81,8 +81,10 @@ const revalidateWith =
     const { caller, proof } = call;
     const verified = await revalidate(presentedKey(caller.credentials) ?? '', caller, proof.key?.rule ?? null);
     if (verified.ok) {
-      identify(call, verified);
-      return ok(verified.verifiedAtMs);
+      const identified = identify(call, verified);
+      const { demanded } = proof;
+      const hasAll = demanded.every((scope) => verified.value.scopes.includes(scope));
+      return hasAll ? ok(verified.verifiedAtMs) : lacksScopes(log, identified, demanded);
     }
     logRefused(log, verified.error, caller);
     return verified;
@@ -96,6 +98,23 @@ const withKindSent = (problem: Problem, presented: string): Problem =>
   isJwtShaped(presented)
     ? { ...problem, sent: 'user_token' }
     : problem;
+
+/** `auth` comes from the guard for keys or users, if there is one. */
+export interface GuardedCall {
+  readonly caller: RequestIds;
+  readonly auth?: Partial<KeyIdentity & { readonly actor: string }>;
+}
+
+export function callerIds({ caller: { requestId, traceId }, auth = {} }: GuardedCall): LogFields {
+  const { keyId, subject: userId, parentId, actor } = auth;
+  return { requestId, traceId, keyId, userId, parentId: parentId ?? undefined, ...(actor !== userId && { actor }) };
+}
+
+/** Logs that a key lacks one of these scopes. Returns the refusal. */
+export function lacksScopes(log: Log, call: GuardedCall, required: readonly string[]) {
+  log.warn('Insufficient scopes', { ...callerIds(call), required, held: call.auth?.scopes ?? [] });
+  return err({ code: 'insufficient_scope', required } as const);
+}
 
 const MISSING = { api_key: 'No API key provided', user_jwt: 'No user token provided' } as const;
 

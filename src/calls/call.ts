@@ -62,12 +62,16 @@ export class RequestCaller implements Caller {
  */
 export type Revalidate = (call: Call) => Awaitable<Result<number, Problem>>;
 
+const NO_SCOPES: readonly string[] = [];
+
 /** The latest proof that the credentials of a call are good. */
 export class CallProof {
   /** When it began, monotonic; infinity if the call needs no credential. */
   atMs = Number.POSITIVE_INFINITY;
   /** The API key, as of that proof. Null: there is none. */
   key: VerifiedKey | null = null;
+  /** The scopes that guards have demanded of the key. */
+  demanded: readonly string[] = NO_SCOPES;
   #revalidate: Revalidate | undefined = undefined;
 
   /** Adds a credential that was verified, and how to revalidate it. */
@@ -77,6 +81,11 @@ export class CallProof {
       this.#revalidate === undefined || this.#revalidate === revalidate
         ? revalidate
         : revalidateBoth(this.#revalidate, revalidate);
+  }
+
+  /** Notes scopes that the key must have still when the result is sent. */
+  demand(scopes: readonly string[]): void {
+    this.demanded = this.demanded === NO_SCOPES ? scopes : [...this.demanded, ...scopes];
   }
 
   /** Revalidates the credentials. Resolves with the problem if one is no longer good. Throws a StoreOutage. */

@@ -8,11 +8,19 @@ import { err, ok, type Result } from '../ground/result.ts';
 import { type Clock, parseDuration } from '../ground/runtime.ts';
 import type { Holder, KeyIdentity } from '../keys/verify.ts';
 import type { Log, LogFields, RequestIds } from '../watch/log.ts';
-import { apiKeyGuard, type KeyAuth, type RevalidateKey, type VerifyKey } from './api-key.ts';
-import type { Call } from './call.ts';
+import {
+  apiKeyGuard,
+  callerIds,
+  type GuardedCall,
+  type KeyAuth,
+  lacksScopes,
+  type RevalidateKey,
+  type VerifyKey,
+} from './api-key.ts';
+import type { Call, CallProof } from './call.ts';
 import { type Guard, PASS, type Rights, sequence } from './guard.ts';
 import { assertFields, CREATES_GUARDS, RATE_LIMIT } from './untyped.ts';
-import { type CheckBlock, type UserAuth, type UserIdentity, userJwtGuard, type VerifyUserJwt } from './user-jwt.ts';
+import { type CheckBlock, type UserAuth, userJwtGuard, type VerifyUserJwt } from './user-jwt.ts';
 
 export interface Guards {
   /** Demands a signed-in person. Adds `auth`: the owner of the keys, the person, and what the person may grant. */
@@ -29,9 +37,10 @@ export interface Guards {
   readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In, Limited>;
 }
 
-/** A call whose scopes are checked; without `scopes` it has none. The caller is for the log. */
+/** A call whose scopes are checked; without `scopes` it has none. The caller is for the log, the proof for the last look. */
 export interface ScopedCall {
   readonly caller: RequestIds;
+  readonly proof?: Pick<CallProof, 'demand'>;
   readonly auth: Partial<KeyIdentity>;
 }
 
@@ -64,12 +73,6 @@ export interface GuardsOptions {
   /** Whether refusals tell agents that the tool needs a user token, and whether with the page where keys are managed. */
   readonly helpsSignIn?: 'with_page' | 'without_page' | undefined;
   readonly observe?: (<In, Add extends object>(guard: Guard<In, Add>) => Guard<In, Add>) | undefined;
-}
-
-/** `auth` comes from the guard for keys or users, if there is one. */
-interface GuardedCall {
-  readonly caller: RequestIds;
-  readonly auth?: Partial<KeyIdentity & UserIdentity>;
 }
 
 export function createGuards(options: GuardsOptions): Guards {
@@ -116,9 +119,9 @@ export function createGuards(options: GuardsOptions): Guards {
     const admits = ({ scopes: held = [] }: Rights) => required.every((scope) => held.includes(scope));
     const decide: Guard<ScopedCall> = (call) => {
       const { auth } = call;
-      if (admits(auth)) return PASS;
-      log.warn('Insufficient scopes', { ...callerIds(call), required, held: auth.scopes ?? [] });
-      return err({ code: 'insufficient_scope', required });
+      if (!admits(auth)) return lacksScopes(log, call, required);
+      call.proof?.demand(required);
+      return PASS;
     };
     return observe(Object.assign(decide, { requiredScopes: required, follows: 'api_key' as const, admits }));
   }
@@ -191,9 +194,4 @@ const initialLimits = (limit: RateLimit | null, name: LimitName): RateLimitState
 function checkedLimit(limit: ToolLimit<never>): RateLimit {
   assertFields('rate limit', RATE_LIMIT, { ...limit });
   return limitOf(limit.requests, (parseDuration(limit.window) ?? 0) / 1000); // not null: RATE_LIMIT has a rule
-}
-
-function callerIds({ caller: { requestId, traceId }, auth = {} }: GuardedCall): LogFields {
-  const { keyId, subject: userId, parentId, actor } = auth;
-  return { requestId, traceId, keyId, userId, parentId: parentId ?? undefined, ...(actor !== userId && { actor }) };
 }

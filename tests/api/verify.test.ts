@@ -344,7 +344,7 @@ describe('a success that is late', () => {
     await using late = await createTestApp({ store: slow.store, env });
     const { key } = await late.createKey('alice');
     const read = slow.delayReadOf(key);
-    const response = fetch(`${late.url}/verify`, { headers: { 'x-api-key': key } });
+    const response = fetch(`${late.url}/verify?scope=read`, { headers: { 'x-api-key': key } });
     await read.made;
     await then(slow);
     late.clock.sleep(LAG_MAX_MS);
@@ -355,6 +355,13 @@ describe('a success that is late', () => {
   test('is sent if the key is still good, and a refusal if it was revoked elsewhere', async () => {
     expect((await lateResponse(() => {})).status).toBe(200);
     expectRefused(await lateResponse(({ revoke }) => revoke('alice')), 401, 'invalid_api_key');
+  });
+
+  test('is a refusal if the key has lost a scope that was demanded, and names the owner that it has then', async () => {
+    const handed = (scope: string) =>
+      lateResponse(({ handOver }) => handOver('alice', { owner: 'bob', scope, endsAtMs: Date.UTC(2100, 0) }));
+    expectRefused(await handed('other'), 403, 'insufficient_scope');
+    expect((await handed('read')).headers.get('x-key-owner')).toBe('bob');
   });
 });
 
