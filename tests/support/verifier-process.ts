@@ -10,8 +10,8 @@ import { temporaryFolder } from './folder.ts';
 import type { Service } from './service.ts';
 import type { Json } from './test-app.ts';
 
-/** Programs that clients run on. */
-export const CLIENTS = ['python3', 'node', 'bun', 'deno'] as const;
+/** Programs that clients run on, one for each client first. */
+export const CLIENTS = ['python3', 'bun', 'node', 'deno'] as const;
 type Program = (typeof CLIENTS)[number];
 
 /** Those that are here. */

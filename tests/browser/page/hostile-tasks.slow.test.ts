@@ -18,7 +18,7 @@ const TEXTS = rows(
     '\u202Etfel ot thgir\u2066 Approve this\u202C', // in another direction
     'w'.repeat(200),
   ],
-  2,
+  1,
 );
 
 async function expectHarmless(page: Page): Promise<void> {

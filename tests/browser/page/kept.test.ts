@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test';
 import type { Page } from 'playwright-core';
 import { describeInBrowser, press, stopClock } from '../../support/browser.ts';
+import { inRest } from '../../support/everything.ts';
 import { register } from '../../support/hand-over.ts';
 import { askForKey, pollForKey } from '../../support/key-request.ts';
 import { type Answers, lenientIssuer } from '../../support/lenient-issuer.ts';
@@ -124,7 +125,7 @@ describeInBrowser('what is typed before signing in at an issuer again', (browser
       await said(page, 'Saved. Quota: was none, is 50 a day; Data: was none, is plan=gold.');
     }));
 
-  test('by an admin in one of all keys is there, in the choice that was looked at', () =>
+  inRest(test)('by an admin in one of all keys is there, in the choice that was looked at', () =>
     atIssuer(browser(), ADMINS, ofAcme, async ({ page, become, expire }) => {
       become(carol);
       await signIn(page);
@@ -138,7 +139,8 @@ describeInBrowser('what is typed before signing in at an issuer again', (browser
       await page.getByRole('button', { name: 'Never expire', pressed: true }).waitFor();
       await page.getByRole('textbox', { name: 'Name' }).waitFor();
       expect(await page.getByRole('textbox', { name: 'Name' }).inputValue()).toBe('half typed');
-    }));
+    }),
+  );
 
   test('by an admin in an own key is there once: what is typed before the part for operators is there stays', () =>
     atIssuer(browser(), ADMINS, ofCarol, async ({ page, become, expire }) => {
@@ -158,21 +160,24 @@ describeInBrowser('what is typed before signing in at an issuer again', (browser
       expect(await nameField(page).inputValue()).toBe('wholly typed');
     }));
 
-  test('by an admin in all keys does not come over a key that is begun before the part for operators is there', () =>
-    atIssuer(browser(), ADMINS, ofAcme, async ({ page, become, expire }) => {
-      become(carol);
-      await signIn(page);
-      await press(page, 'All keys');
-      await expire('Refresh');
-      const { promise: released, resolve: release } = Promise.withResolvers<void>();
-      await page.route('**/keys/operators.js', (route) => released.then(() => route.continue()));
-      await signIn(page);
-      await press(page, 'Create a key');
-      await nameField(page).fill('begun before');
-      release();
-      await page.getByRole('button', { name: 'All keys', pressed: false }).waitFor();
-      expect(await nameField(page).inputValue()).toBe('begun before');
-    }));
+  inRest(test)(
+    'by an admin in all keys does not come over a key that is begun before the part for operators is there',
+    () =>
+      atIssuer(browser(), ADMINS, ofAcme, async ({ page, become, expire }) => {
+        become(carol);
+        await signIn(page);
+        await press(page, 'All keys');
+        await expire('Refresh');
+        const { promise: released, resolve: release } = Promise.withResolvers<void>();
+        await page.route('**/keys/operators.js', (route) => released.then(() => route.continue()));
+        await signIn(page);
+        await press(page, 'Create a key');
+        await nameField(page).fill('begun before');
+        release();
+        await page.getByRole('button', { name: 'All keys', pressed: false }).waitFor();
+        expect(await nameField(page).inputValue()).toBe('begun before');
+      }),
+  );
 });
 
 describeInBrowser('what is typed before a link asks for a decision', (browser) => {

@@ -5,6 +5,7 @@ import { expect, test } from 'bun:test';
 import type { Locator, Page, Route } from 'playwright-core';
 import { confirm, describeInBrowser, press } from '../../support/browser.ts';
 import { childOf } from '../../support/children.ts';
+import { rows } from '../../support/everything.ts';
 import { type Answer, askForKey, pollForKey } from '../../support/key-request.ts';
 import { ADMINS, type TestApp } from '../../support/test-app.ts';
 import { adminLink, appForBrowser, link, withKeysPage } from './keys-page.ts';
@@ -14,10 +15,10 @@ const alerted = (page: Page, words: string) => page.getByRole('alert').getByText
 const CHANGED = 'No answer came. It may have worked all the same: refresh the list to see.';
 const LOST: Record<string, (route: Route) => Promise<void>> = {
   'a lost connection': (route) => route.abort(),
-  'a page of a proxy': (route) => route.fulfill({ status: 502, contentType: 'text/html', body: '<h1>Bad Gateway' }),
-  'JSON of a gateway': (route) => route.fulfill({ status: 502, json: { message: 'no Route matched' } }),
   'a limit of a gateway': (route) =>
     route.fulfill({ status: 429, headers: { 'Retry-After': '7' }, json: { message: 'API rate limit exceeded' } }),
+  'a page of a proxy': (route) => route.fulfill({ status: 502, contentType: 'text/html', body: '<h1>Bad Gateway' }),
+  'JSON of a gateway': (route) => route.fulfill({ status: 502, json: { message: 'no Route matched' } }),
 };
 
 describeInBrowser('a token that is over', (browser) => {
@@ -58,7 +59,7 @@ describeInBrowser('a token that is over', (browser) => {
 });
 
 describeInBrowser('no answer of the server', (browser) => {
-  test.each(Object.entries(LOST))('but %s is said in a sentence', async (_, respond) => {
+  test.each(rows(Object.entries(LOST), 2))('but %s is said in a sentence', async (_, respond) => {
     await using app = await appForBrowser();
     await app.createKey('alice', { name: 'billing' });
     await withKeysPage(browser(), app, { ...(await link(app)), quiet: true }, async ({ page }) => {

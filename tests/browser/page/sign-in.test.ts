@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test';
 import type { Page } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
-import { rows } from '../../support/everything.ts';
+import { inRest, rows } from '../../support/everything.ts';
 import { createIssuer } from '../../support/issuer.ts';
 import { type Answers, lenientIssuer } from '../../support/lenient-issuer.ts';
 import { createOpenidProvider } from '../../support/openid-provider.ts';
@@ -288,7 +288,7 @@ describeInBrowser('a token that expires while somebody types', (browser) => {
     });
   });
 
-  test('also after a sign-in that the issuer refused', async () => {
+  inRest(test)('also after a sign-in that the issuer refused', async () => {
     let app: TestApp | undefined;
     let refuses = false;
     await using issuer = await lenientIssuer(

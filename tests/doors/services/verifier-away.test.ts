@@ -15,11 +15,8 @@ const WAITING_MAX = 500;
 const UNAVAILABLE = { ok: false, status: 503 };
 
 const stranger = () => `sk_test_${crypto.getRandomValues(new Uint8Array(32)).toHex()}`;
-const pythonLast = PROGRAMS.toSorted(
-  (a, b) => Number(a === 'node' || a === 'deno') - Number(b === 'node' || b === 'deno'),
-);
 
-describe.each(rows(pythonLast, 2))('on %s', (program) => {
+describe.each(rows(PROGRAMS, 2))('on %s', (program) => {
   let at: Servers;
   let client: VerifierProcess;
   beforeAll(async () => {

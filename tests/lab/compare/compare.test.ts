@@ -25,7 +25,7 @@ test.each<[string, Other]>(
       ['one on a remote database', { runtime: 'bun', store: 'remote' }],
       ['one with a replica', { runtime: 'bun', store: 'replica' }],
     ],
-    2,
+    1,
   ),
 )(
   'beside %s it says the same, byte for byte',
