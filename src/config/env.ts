@@ -10,6 +10,7 @@ import {
   REQUESTS_MAX,
 } from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
+import { listeningOrigin } from '../ground/server-address.ts';
 import { expected, isScope, isSubject, KEY_PREFIX_PATTERN, REPLACEMENT, splitScopes } from '../ground/text.ts';
 import { anyOrigin, outlinedUrl, publicUrl, shownUrl, signInUrl, trustedUrl } from '../ground/urls.ts';
 import { JWT_SECRET_BYTES_MIN } from '../users/verification-keys.ts';
@@ -138,9 +139,13 @@ const jwtSecret = secret(`at least ${JWT_SECRET_BYTES_MIN} bytes`, (value) =>
 
 const SCOPES = 'scopes with spaces between, each 1-100 printable ASCII characters without quote or backslash';
 
+/** Accepts what can be part of the server's own URL. */
+const listeningHost = (host: string) =>
+  /^[\w.:-]+$/.test(host) && URL.canParse(listeningOrigin({ host, tls: null }, 0)) ? host : null;
+
 export const VARIABLES = {
   NODE_ENV: of('text', asIs, 'development'),
-  HOST: of('an address or host name', matching(/^[\w.:-]+$/), '127.0.0.1'),
+  HOST: of('an address or host name', listeningHost, '127.0.0.1'),
   PORT: integer(0, 65535, 3000),
   REUSE_PORT: flag(false),
   // Clients resolve . and .. before they send the path (RFC 3986 §5.2.4).

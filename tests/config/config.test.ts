@@ -143,7 +143,15 @@ const BOUNDS: readonly {
     name: 'HOST',
     read: (config) => config.host,
     accepted: { '0.0.0.0': '0.0.0.0', '::1': '::1', 'keys.example': 'keys.example' },
-    refused: ['http://x', 'a b', 'a/b', ['https://user:hunter2@x/?a=b', 'https://…@x/?…']],
+    refused: [
+      'http://x',
+      'a b',
+      'a/b',
+      '300.1.1.1',
+      '127.0.0.1:80',
+      'a:b',
+      ['https://user:hunter2@x/?a=b', 'https://…@x/?…'],
+    ],
     expected: 'an address or host name',
   },
   {
