@@ -46,6 +46,8 @@ test.each([
   ['of no question', { closng: { reason: 'sent' } }, 'answers.closng: no question has this name; asked were closing'],
   ['without a field', { closing: {} }, 'answers.closing: reason: required'],
   ['with a wrong field', { closing: { reson: '' } }, 'answers.closing: reson: unknown field; reason: required'],
+  ['that is none', { closing: null }, 'answers.closing: expected content, or { action }, got null'],
+  ['that is an action only', { closing: 'decline' }, 'answers.closing: expected content, or { action }, got "decline"'],
   ['without content', { closing: { action: 'accept' } }, 'answers.closing: reason: required'],
   [
     'with a wrong action',
@@ -77,6 +79,13 @@ test('a result has any character, also those at which lines end outside of JSON'
   await using saying = await createTestApp({ tools: [() => says] });
   const { content } = await saying.mcp({}).call('says');
   expect(content).toEqual([{ type: 'text', text: 'a\u2028b\u2029c\nd\u0085e' }]);
+});
+
+test('its clock refuses what would stop it for good', () => {
+  const wrong = [undefined, Number.NaN, '1000'] as number[];
+  for (const move of ['advance', 'setNow', 'sleep'] as const) {
+    for (const ms of wrong) expect(() => app.clock[move](ms)).toThrow(`clock.${move}: expected milliseconds, got `);
+  }
 });
 
 test('a key that cannot be created throws an Error that says why', async () => {

@@ -20,6 +20,12 @@ interface Timer {
   readonly run: () => void;
 }
 
+/** Throws an Error for what would stop a clock for good. */
+function assertMs(what: string, ms: number): void {
+  if (!Number.isFinite(ms))
+    throw new Error(`clock.${what}: expected milliseconds, got ${typeof ms === 'number' ? ms : typeof ms}`);
+}
+
 export function testClock(startMs = TEST_START_MS): TestClock {
   let monotonicMs = 1000;
   let leadMs = startMs - monotonicMs; // how far the wall clock is ahead
@@ -41,6 +47,7 @@ export function testClock(startMs = TEST_START_MS): TestClock {
       return () => timers.delete(timer);
     },
     advance(ms) {
+      assertMs('advance', ms);
       const endMs = monotonicMs + ms;
       for (let timer = nextUntil(endMs); timer !== undefined; timer = nextUntil(endMs)) {
         timers.delete(timer);
@@ -50,9 +57,11 @@ export function testClock(startMs = TEST_START_MS): TestClock {
       monotonicMs = Math.max(monotonicMs, endMs);
     },
     setNow(ms) {
+      assertMs('setNow', ms);
       leadMs = ms - monotonicMs;
     },
     sleep(ms) {
+      assertMs('sleep', ms);
       leadMs += ms;
     },
   };

@@ -150,6 +150,8 @@ export function mcpClient(url: string, { key, token, era = NEWEST }: McpOptions)
 function answered({ name, requestedSchema }: McpAsked, answers: McpCallOptions['answers'] = {}): object {
   const answer = Object.hasOwn(answers, name) ? answers[name] : undefined;
   if (answer === undefined) return { action: 'cancel' };
+  if (!isObject(answer))
+    throw new Error(`answers.${name}: expected content, or { action }, got ${JSON.stringify(answer)}`);
   const response = typeof answer.action === 'string' ? answer : { action: 'accept', content: answer };
   const fault = faultIn(response, requestedSchema);
   if (fault !== null) throw new Error(`answers.${name}: ${fault}`);
