@@ -40,18 +40,11 @@ export interface Changed {
 }
 
 /**
- * Every function throws a StoreOutage when the database is out of reach. Every write is idempotent, even late (`update`
- * may restore what it wrote). Every change of a key is durable once it resolves, and adds an event with its origin in the
- * same transaction. A remote database serves each `fairnessKey` in turn. Reads with `withinMs` time out after it: a later
- * response would be too old to count.
+ * Every function throws a StoreOutage when the database is out of reach. Every write is idempotent, even late. Every change
+ * of a key is durable once it resolves, and adds an event with its origin in the same transaction. A remote database serves
+ * each `fairnessKey` in turn. Reads with `withinMs` time out after it: a later response would be too old to count.
  */
 export interface KeyStore extends KeyReads, KeyChanges, UsesStore {}
-
-export interface ListedMost {
-  /** The bytes of JSON. */
-  readonly bytesMax: number;
-  readonly keysMax: number;
-}
 
 export interface ListedPage {
   readonly keys: readonly (ListedKey & ListPlace)[];
@@ -61,8 +54,12 @@ export interface ListedPage {
 }
 
 export interface KeyReads {
-  /** Returns keys after a position (null: from the first), as many as may begin within the bytes. */
-  listByUser(userId: string, after: ListPlace | null, most: ListedMost): Promise<ListedPage>;
+  /** Returns keys after a position (null: from the first), as many as may begin within the bytes of JSON. */
+  listByUser(
+    userId: string,
+    after: ListPlace | null,
+    most: { readonly bytesMax: number; readonly keysMax: number },
+  ): Promise<ListedPage>;
   /** Returns the owner's key, from the primary; null: no such key. */
   findOwn(userId: string, keyId: string): Promise<ListedKey | null>;
   /** Finds records by the hashes of their secrets, with one statement. */
