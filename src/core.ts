@@ -116,8 +116,6 @@ export function createCore(base: Base, openRules?: (parts: Base & RuleParts) => 
     clock: ageClock,
     originOf,
     audience,
-    ceilings: config.keyCeilings,
-    lagMaxMs: config.revocationLagMaxMs,
     openRules: openRules && ((parts) => openRules({ ...base, ...parts })),
   });
   const { verifier, feed, usage } = domain;

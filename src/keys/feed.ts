@@ -1,5 +1,5 @@
 // Polls the store's change feed to keep this process's caches current, and reports changes to them.
-// Memory decides only while the last complete poll *began* less than `lagMaxMs` ago: that poll has seen whatever
+// Memory decides only while the last complete poll *began* less than `revocationLagMaxMs` ago: that poll has seen whatever
 // other processes acknowledged before it. After that, `ensureFresh` polls at once or fails. Ages come from a clock that
 // counts the time a machine sleeps. Timers do not, so no guarantee rests on them: they only poll in advance.
 
@@ -42,7 +42,7 @@ export interface FeedOptions {
   readonly store: KeyStore;
   readonly clock: Clock;
   readonly log: Log;
-  readonly lagMaxMs: number;
+  readonly revocationLagMaxMs: number;
 }
 
 export class Feed {
@@ -70,7 +70,7 @@ export class Feed {
   #usedAtMs = NEVER;
   #failedAtMs = NEVER;
 
-  constructor({ store, clock, log, lagMaxMs }: FeedOptions) {
+  constructor({ store, clock, log, revocationLagMaxMs: lagMaxMs }: FeedOptions) {
     this.boundMs = lagMaxMs - RESPONSE_MS;
     this.queryTimeoutMs = Math.min(lagMaxMs * QUERY_PART_OF_LAG, QUERY_MS_MAX);
     this.#pollEveryMs = lagMaxMs / POLLS_PER_LAG;

@@ -34,7 +34,7 @@ interface KeyDomainOptions extends UsageOptions, FeedOptions {
   readonly audience: Audience;
   readonly production: boolean;
   readonly keyPrefix: string;
-  readonly ceilings: KeyCeilings;
+  readonly keyCeilings: KeyCeilings;
   /** Opens the rules that let tokens of other issuers in; by default there are none. */
   readonly openRules?: ((parts: RuleParts) => Rules) | undefined;
   readonly keyCacheBytes: number;
@@ -55,7 +55,7 @@ export function createKeyDomain(options: KeyDomainOptions) {
     readKeys,
     unknownKeys: createUnknownKeys(readKeys, true, lookupBudgets, clock, log),
     rules,
-    granted: createGranted(options.ceilings, options.audience, log),
+    granted: createGranted(options.keyCeilings, options.audience, log),
     failedChanges: createPersonBudget([LIMITS.failedChanges], clock, log),
     creations: createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log),
   };

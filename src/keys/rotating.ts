@@ -28,7 +28,7 @@ export interface RotateOptions extends ChangesOptions {
   readonly sha256: Sha256;
   readonly keyPrefix: string;
   readonly production: boolean;
-  readonly ceilings: KeyCeilings;
+  readonly keyCeilings: KeyCeilings;
 }
 
 export interface RotationRequest {
@@ -39,8 +39,8 @@ export interface RotationRequest {
 
 /** Creates the function that rotates a key. It shares the budget of creations. */
 export function createRotate(options: RotateOptions) {
-  const { store, derived, feed, clock, random, sha256, log, originOf, granted, failedChanges, ceilings } = options;
-  const { keyPrefix, production, creations } = options;
+  const { store, derived, feed, clock, random, sha256, log, originOf, granted, failedChanges, creations } = options;
+  const { keyCeilings, keyPrefix, production } = options;
 
   /** Returns a refusal, and charges the person's budget for requests that change nothing. */
   function refuseAndCharge(actor: Actor, problem: Problem): Result<never, Problem> {
@@ -56,7 +56,7 @@ export function createRotate(options: RotateOptions) {
       return refuseAndCharge(actor, child === undefined ? NOT_FOUND : { code: 'key_is_child' });
     }
     if (!granted(actor, { scopes: record.scopes }).ok) {
-      return err<Problem>({ code: 'scope_not_granted', grantable: actor.grantable ?? ceilings.scopes ?? [] });
+      return err<Problem>({ code: 'scope_not_granted', grantable: actor.grantable ?? keyCeilings.scopes ?? [] });
     }
     const refusal = rotationRefusal(record, overlapMs, clock.nowMs());
     if (refusal !== null) return refuseAndCharge(actor, refusal);

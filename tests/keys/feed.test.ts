@@ -27,7 +27,7 @@ describe('memory is current', () => {
   function feedOver(changesAfter: () => Promise<FeedPage>, clock: Clock = testClock()) {
     const log = createLog({ level: 'error', clock, write: async () => {} });
     const store = { changesAfter } as unknown as KeyStore;
-    const feed = new Feed({ store, clock, log, lagMaxMs: 1000 });
+    const feed = new Feed({ store, clock, log, revocationLagMaxMs: 1000 });
     return Object.assign(feed, { [Symbol.dispose]: feed.stop });
   }
 

@@ -49,8 +49,8 @@ export const verb = command({
     }
     if (user === undefined || name === undefined) throw new UsageError('expected --user and --name, or --ask');
     await withStore(io, async (store, config) => {
-      const ceilings = { ...config.keyCeilings, limits: NO_CEILINGS };
-      const input = parserOf(v.strictObject(keyRequestFields(ceilings)))({ name, scopes, expiresInDays });
+      const keyCeilings = { ...config.keyCeilings, limits: NO_CEILINGS };
+      const input = parserOf(v.strictObject(keyRequestFields(keyCeilings)))({ name, scopes, expiresInDays });
       if (!input.ok) throw usageErrorOf(input.error);
       const domain = createKeyDomain({
         ...config,
@@ -62,8 +62,7 @@ export const verb = command({
         log: stderrLog(io),
         originOf: () => byCommand(io),
         audience: createAudience(createServerAddress(config), config.resources),
-        ceilings,
-        lagMaxMs: config.revocationLagMaxMs,
+        keyCeilings,
       });
       const actor = { userId: user, actor: user, grantable: null, requestId: 'keys create', clientAddress: () => '' };
       if (await store.isBlocked(user, WAIT_MS_MAX))
