@@ -37,8 +37,7 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
     ['commands/keys/doctor.ts', /\/\*\* Finds the rules that let nobody in[\s\S]*?\n}\n\n/],
   ],
   signin: [
-    ['app.ts', /\/\*\* Loads sign-in, if clients get keys here\. \*\/\nasync function signInOf\([\s\S]*?\n}\n\n/],
-    ['app.ts', / {2}const signIn = await signInOf\(.*\n/],
+    ['app.ts', / {2}const handsOut = .*\n {2}const signIn = .*\n/],
     ['app.ts', /\.\.\.\(signIn\?\.grantTypes \?\? \[\]\), /],
     ['app.ts', /signIn\?\.authorizationServer \?\? null/, 'null'],
     ['app.ts', /signIn\?\.handsOutKeys \?\? false/, 'false'],
@@ -47,10 +46,7 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
   page: [['app.ts', / {6}\.\.\.openPage\(.*\n/]],
   copies: [
     ['app.ts', / {4}createReplica: await replicasOf\(config\),\n/],
-    [
-      'app.ts',
-      /\/\*\* Loads what creates a replica, if one is configured\. \*\/\nasync function replicasOf\([\s\S]*?\n}\n\n/,
-    ],
+    ['app.ts', /async function replicasOf\([\s\S]*?\n}\n\n/],
     ['commands/keys/database.ts', / {2}if \(.*isAtRest[\s\S]*?\n {2}}\n/],
   ],
   metrics: [
