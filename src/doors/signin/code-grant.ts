@@ -12,11 +12,11 @@ import { fingerprintOf, hashKey } from '../../keys/record.ts';
 import { excerptOf } from '../../watch/redact.ts';
 import { hostOf } from './authorization-request.ts';
 import type { Clients } from './clients.ts';
-import { type CodeContent, type Codes, createMakeKey, makeAttempt } from './codes.ts';
+import { type CodeContent, type Codes, createMakeKey } from './codes.ts';
 import type { SignInParts } from './options.ts';
 
 export function createCodeGrant(clients: Clients, codes: Codes, options: SignInParts): Redeem {
-  const { store, verifier, originOf, audience, clock, random, sha256, log } = options;
+  const { store, verifier, originOf, audience, clock, sha256, log } = options;
   const makeKey = createMakeKey(options);
 
   /** Refuses a code that was redeemed before, and logs it, because somebody else may have it. */
@@ -33,7 +33,7 @@ export function createCodeGrant(clients: Clients, codes: Codes, options: SignInP
     if (!verified.ok) return verified;
     const { keyId, subject: userId, scopes, expiresAtMs } = verified.value;
     const fingerprint = fingerprintOf(hashKey(sha256, key));
-    const taken = await store.take({ hash, attempt: makeAttempt(random), keyId, fingerprint }, handedTo(to));
+    const taken = await store.take(hash, keyId, fingerprint, handedTo(to));
     const livesFromMs = clock.nowMs();
     return taken ? ok({ key, keyId, userId, scopes, expiresAtMs, livesFromMs }) : refusedAgain(keyId, caller);
   }

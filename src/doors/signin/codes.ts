@@ -120,11 +120,6 @@ async function keyOf(code: string): Promise<CryptoKey> {
   return crypto.subtle.deriveKey(hkdf, base, { name: 'AES-GCM', length: 256 }, false, ['encrypt', 'decrypt']);
 }
 
-const ATTEMPT_BYTES = 16;
-
-/** Creates the random value that distinguishes this request from others that redeem the same code. */
-export const makeAttempt = (random: RandomBytes): string => random(ATTEMPT_BYTES).toHex();
-
 /** The database says no more: one statement decides. */
 const NOT_MADE = 'the code was redeemed meanwhile, or its owner is blocked, deleted, or has as many keys as he may';
 
@@ -133,7 +128,7 @@ const NOT_MADE = 'the code was redeemed meanwhile, or its owner is blocked, dele
  * for which creating it is the event.
  */
 export const createMakeKey =
-  ({ store, keys, originOf, random, log }: SignInParts) =>
+  ({ store, keys, originOf, log }: SignInParts) =>
   async (
     order: KeyOrder,
     hash: string,
@@ -145,8 +140,7 @@ export const createMakeKey =
     const { userId } = order;
     if (!minted.ok) return refused('invalid_grant', 'KEY_SCOPES or KEY_MAX_DAYS was lowered meanwhile', { userId });
     const { record } = minted.value;
-    const attempt = { hash, attempt: makeAttempt(random) };
-    const made = await store.make(attempt, record, originOf(how, caller, order.actor), handed);
+    const made = await store.make(hash, record, originOf(how, caller, order.actor), handed);
     if (!made) return refused('invalid_grant', NOT_MADE, { userId });
     logCreated(log, record, actorBy(caller, order));
     return ok(minted.value);

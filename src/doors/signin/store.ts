@@ -39,17 +39,6 @@ interface NewCode {
   readonly fairnessKey: string;
 }
 
-interface Attempt {
-  readonly hash: string;
-  readonly attempt: string;
-}
-
-/** An active key that is handed out for a code. */
-interface Taking extends Attempt {
-  readonly keyId: string;
-  readonly fingerprint: string;
-}
-
 interface Decided extends Pick<NewCode, 'newKeyOf' | 'fairnessKey'> {
   /** The hash of the code that the person enters. */
   readonly hash: string;
@@ -107,23 +96,21 @@ export function createCodeStore(db: Database, keysMax: number) {
     },
 
     /** Redeems the code, once, with an event. Returns false if it was redeemed, or there is no active key of this id. */
-    take: ({ hash, attempt, keyId, fingerprint }: Taking, origin: Origin): Promise<boolean> =>
-      hasChanged(
+    take(hash: string, keyId: string, fingerprint: string, origin: Origin): Promise<boolean> {
+      const attempt = crypto.randomUUID(); // distinguishes it from others that redeem the same code
+      return hasChanged(
         db,
         { sql: TAKE, args: [hash, attempt, keyId, fingerprint, JSON.stringify(origin)], fairnessKey: keyId },
         { sql: HAS_TAKEN, args: [hash, attempt], fairnessKey: keyId },
-      ),
+      );
+    },
 
     /**
      * Redeems the code and creates the key, in one transaction, with the events `made` and, if given, `handed`. Returns
      * false if the code was redeemed, or the owner is blocked or at his maximum of keys.
      */
-    async make(
-      { hash, attempt }: Attempt,
-      record: ApiKeyRecord,
-      made: Origin,
-      handed: Origin | null,
-    ): Promise<boolean> {
+    async make(hash: string, record: ApiKeyRecord, made: Origin, handed: Origin | null): Promise<boolean> {
+      const attempt = crypto.randomUUID();
       const fairnessKey = record.userId;
       const fingerprint = fingerprintOf(record.keyHash);
       await db.writeAll([
