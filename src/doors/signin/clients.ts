@@ -63,25 +63,6 @@ export function createClients(signing: Signing, documents: ClientDocuments | nul
     });
   }
 
-  async function documented(
-    documents: ClientDocuments,
-    clientId: string,
-    redirectUri: string | null,
-    network: string,
-  ): Promise<Found> {
-    const { host } = new URL(clientId);
-    const found = await documents.redirectUrisOf(clientId, redirectUri, network);
-    if (!found.ok) return err({ is: 'without_document', host, problem: found.error });
-    // Its vendor is trusted.
-    return ok({ redirectUris: found.value, name: null, host, isListed: true, isAdmitted: () => true });
-  }
-
-  function unlisted(clientId: string, redirectUri: string | null): Found {
-    const { host } = new URL(clientId);
-    if (redirectUri === null || !isAdmitted(redirects, redirectUri)) return err({ is: 'not_listed', host });
-    return ok({ redirectUris: [redirectUri], name: null, host, isListed: false, isAdmitted: () => true });
-  }
-
   return {
     /** Returns the id of a client that registers. Equal registrations have equal ids. */
     idOf: (redirectUris: readonly string[], name: string | null): Promise<string> =>
@@ -90,8 +71,15 @@ export function createClients(signing: Signing, documents: ClientDocuments | nul
     /** Finds the client of an id, for a key that goes to `redirectUri`. `clientAddress` returns the requester's address. */
     async find(clientId: string, redirectUri: string | null, clientAddress: () => string): Promise<Found> {
       if (!isUrl(clientId)) return registered(clientId);
-      if (documents?.admits(clientId) !== true) return unlisted(clientId, redirectUri);
-      return documented(documents, clientId, redirectUri, networkOf(clientAddress()));
+      const { host } = new URL(clientId);
+      const client = { name: null, host, isAdmitted: () => true };
+      if (documents?.admits(clientId) === true) {
+        const found = await documents.redirectUrisOf(clientId, redirectUri, networkOf(clientAddress()));
+        if (!found.ok) return err({ is: 'without_document', host, problem: found.error });
+        return ok({ ...client, redirectUris: found.value, isListed: true }); // its vendor is trusted
+      }
+      if (redirectUri === null || !isAdmitted(redirects, redirectUri)) return err({ is: 'not_listed', host });
+      return ok({ ...client, redirectUris: [redirectUri], isListed: false });
     },
 
     /** Resolves with whether the id can belong to a client of this server. Fetches nothing. */

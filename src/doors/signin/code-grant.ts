@@ -50,11 +50,6 @@ export function createCodeGrant(clients: Clients, codes: Codes, options: SignInP
   /** Returns the origin for the event that a client got the key. */
   const handedTo = ({ caller, host, client }: Receiver): Origin => ({ ...originOf('oauth', caller, host), ...client });
 
-  function logHandOver({ caller, host, server, client }: Receiver, keyId: string, userId: string): void {
-    const resource = shownServer(server, audience.serversFor(caller.publicUrl).url);
-    log.info('API key handed to a client', { requestId: caller.requestId, keyId, userId, host, resource, ...client });
-  }
-
   /** Returns the code's hash and content, if the code was made for this request. */
   async function open(asked: TokenRequest, caller: Caller) {
     if (!(await clients.mayBe(asked.clientId))) {
@@ -81,11 +76,13 @@ export function createCodeGrant(clients: Clients, codes: Codes, options: SignInP
     const { hash, content } = opened.value;
     const { handsOut, redirectUri, resource: server } = content;
     const client = isUrl(clientId) ? { client: clientId } : {};
-    const to: Receiver = { caller, server, host: hostOf(redirectUri), client };
+    const host = hostOf(redirectUri);
+    const to: Receiver = { caller, server, host, client };
     const handed = 'key' in handsOut ? await handOver(handsOut.key, hash, to) : await handNew(handsOut.order, hash, to);
     if (!handed.ok) return handed;
     const { key, keyId, userId, livesFromMs } = handed.value;
-    logHandOver(to, keyId, userId);
+    const resource = shownServer(server, audience.serversFor(caller.publicUrl).url);
+    log.info('API key handed to a client', { requestId: caller.requestId, keyId, userId, host, resource, ...client });
     return ok(accessToken(key, handed.value, livesFromMs));
   };
 }
