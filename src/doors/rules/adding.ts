@@ -7,7 +7,7 @@ import type { Origin } from '../../keys/actor.ts';
 import { hasEnded, hashKey, mintId } from '../../keys/record.ts';
 import { discoverJwksUri } from '../../users/discovery.ts';
 import { issuerOutageIn } from '../../users/verification-keys.ts';
-import { type AskedRule, nameFault, type Rule, type RuleTerms } from './rule.ts';
+import { type AskedRule, nameFault, type Rule } from './rule.ts';
 import { type RulesOptions, ruleSettings } from './settings.ts';
 import { createRuleStore, type KeySetSource, type ShownKeyOfRule, type StoredRule } from './store.ts';
 
@@ -47,15 +47,16 @@ export async function addRule(request: RuleRequest, options: AddingOptions) {
   }
   const same = rules.find((rule) => isSame(rule, asked));
   if (same !== undefined) {
-    if (keySet === undefined || keySet === same.keySet) return added(same.id);
-    const fault = await issuerFault(request, rules, options);
-    if (fault !== null) return err(fault);
-    await store.setKeySet(same, keySet);
+    if (keySet !== undefined && keySet !== same.keySet) {
+      const fault = await issuerFault(request, rules, options);
+      if (fault !== null) return err(fault);
+      await store.setKeySet(same, keySet);
+    }
     return added(same.id);
   }
   const refusal =
     keyRefusal(key, nowMs) ??
-    nameFaultOf(asked) ??
+    nameFault(asked) ??
     settings.vainness(asked, resource) ??
     (await issuerFault(request, rules, options));
   if (refusal !== null) return err(refusal);
@@ -78,11 +79,6 @@ function keyRefusal(key: ShownKeyOfRule | null, nowMs: number): string | null {
   if (key === null) return 'there is no key of this id (a child has no rules)';
   if (key.refused !== null && key.refused !== 'blocked') return `the key is ${key.refused}`;
   return hasEnded(key.expiresAtMs, nowMs) ? 'the key is expired' : null;
-}
-
-function nameFaultOf(terms: RuleTerms): string | null {
-  const fault = nameFault(terms);
-  return fault && `the name of this subject can be given up, and taken by somebody else: expected ${fault}`;
 }
 
 /** Looks up the metadata if it names the key set, since a mistyped issuer would never be found out otherwise. */

@@ -109,12 +109,14 @@ function pathOf(name: string): readonly string[] | null {
 /** Returns why a name of this issuer needs an id beside it, since names can be given up and taken by others; null: not. */
 export function nameFault({ issuer, subject, claims }: RuleTerms): string | null {
   const names = new Set(claims.map(nameOf));
+  const lacks = (expected: string) =>
+    `the name of this subject can be given up, and taken by somebody else: expected ${expected}`;
   if (isGitHub(issuer) && !/^repo:[^/:@]+@\d+[/:]/.test(subject)) {
     if (names.has('repository_id') || names.has('repository_owner_id')) return null;
-    return 'the id of the owner (repo:acme@123/…), --claim repository_id=… or --claim repository_owner_id=…';
+    return lacks('the id of the owner (repo:acme@123/…), --claim repository_id=… or --claim repository_owner_id=…');
   }
   if (hostOf(issuer) === 'gitlab.com' && !names.has('project_id') && !names.has('namespace_id')) {
-    return '--claim project_id=… or --claim namespace_id=…';
+    return lacks('--claim project_id=… or --claim namespace_id=…');
   }
   return null;
 }

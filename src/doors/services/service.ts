@@ -86,19 +86,15 @@ export function serviceHandler(
     const arrivedAtMs = ageClock.monotonicMs();
     if (!body.ok) return refuseService(context, body.error);
     const form = formIn(body.value);
-    const client = clientIn(form);
-    if (!client.ok) return refuseService(context, client.error);
-    const call = serviceCallOf(context, client.value, costOf(form));
+    const inForm = clientIn(form);
+    if (!inForm.ok) return refuseService(context, inForm.error);
+    // The key is in a header, in `Authorization: Basic`, or in the form.
+    const client = carriesCredential(context.credentials) ? null : (readBasic(context.headers) ?? inForm.value);
+    const call = Object.assign(callOf(context, client?.secret || null, { cost: costOf(form) }), { client });
     const allowed = await guard(call);
     if (!allowed.ok) return refuseService(context, allowed.error);
     return answer(addTo(call, allowed.value), form, context, arrivedAtMs);
   };
-}
-
-/** Returns the call of a service, whose key is in a header, in `Authorization: Basic`, or in the form. */
-function serviceCallOf(context: RequestContext, inForm: ClientCredentials | null, cost: number): Call & ClientCall {
-  const client = carriesCredential(context.credentials) ? null : (readBasic(context.headers) ?? inForm);
-  return Object.assign(callOf(context, client?.secret || null, { cost }), { client });
 }
 
 const BASIC = /^Basic +(?=.)/i;
