@@ -123,7 +123,7 @@ function createKeyForm({ codes, config, verifier, log }: AuthorizeOptions) {
   }
 
   return {
-    showForm: (request: AuthorizationRequest): Response => showForm(request),
+    showForm,
     async submitKey(context: RequestContext, request: AuthorizationRequest, form: URLSearchParams): Promise<Response> {
       try {
         return await handOver(context, request, form.get('key')?.trim() ?? '');

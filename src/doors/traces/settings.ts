@@ -57,7 +57,7 @@ export function settingsIn(env: Env, production: boolean) {
   };
 
   const none = { settings: null, warnings };
-  if (read(['OTEL_SDK_DISABLED'], 'true or false', flagOf) === true) return none;
+  if (read(['OTEL_SDK_DISABLED'], 'true or false', flagOf) === 'true') return none;
   if (read(['OTEL_TRACES_EXPORTER'], 'otlp or none', oneOf(['otlp', 'none'])) === 'none') return none;
   const found = read(ofTraces('ENDPOINT'), URL_EXPECTED, endpointOf);
   if (found === undefined) return none;
@@ -103,11 +103,9 @@ const ALL_SAMPLERS = [...SAMPLERS, ...SAMPLERS.map((name) => `parentbased_${name
 
 function samplerIn(read: Read): Sampler {
   const name = read(['OTEL_TRACES_SAMPLER'], ALL_SAMPLERS.join(' or '), oneOf(ALL_SAMPLERS)) ?? 'parentbased_always_on';
-  const ratio = read(['OTEL_TRACES_SAMPLER_ARG'], 'a number from 0 to 1', ratioOf) ?? 1;
-  const isParentBased = name.startsWith('parentbased_');
-  if (name.endsWith('always_on')) return { isParentBased, ratio: 1 };
-  if (name.endsWith('always_off')) return { isParentBased, ratio: 0 };
-  return { isParentBased, ratio };
+  const given = read(['OTEL_TRACES_SAMPLER_ARG'], 'a number from 0 to 1', ratioOf) ?? 1;
+  const ratio = name.endsWith('always_on') ? 1 : name.endsWith('always_off') ? 0 : given;
+  return { isParentBased: name.startsWith('parentbased_'), ratio };
 }
 
 const URL_EXPECTED = 'an http or https URL';
@@ -118,10 +116,7 @@ const oneOf =
   (value: string): T | null =>
     choices.find((choice) => choice === value) ?? null;
 
-function flagOf(value: string): boolean | null {
-  const flag = value.toLowerCase();
-  return flag === 'true' ? true : flag === 'false' ? false : null;
-}
+const flagOf = (value: string) => oneOf(['true', 'false'])(value.toLowerCase());
 
 const ratioOf = (value: string): number | null =>
   /^(\d+(\.\d*)?|\.\d+)(e-?\d+)?$/i.test(value) && Number(value) <= 1 ? Number(value) : null;
