@@ -6,11 +6,8 @@
 //   → 200 { events: [{ at, kind, how, actor?, address?, fields?, fingerprint?, workload? }], nextCursor? }
 
 import * as v from 'valibot';
-import type { Call } from '../../calls/call.ts';
-import type { Guard } from '../../calls/guard.ts';
-import { personHandler } from '../../calls/person.ts';
+import { type PersonOptions, personHandler } from '../../calls/person.ts';
 import { inputParserOf, text } from '../../calls/schema.ts';
-import type { UserAuth } from '../../calls/user-jwt.ts';
 import { invalidInput, type Problem } from '../../ground/problem.ts';
 import { NO_CEILINGS } from '../../ground/rate-limit.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
@@ -23,8 +20,7 @@ import type { KeyEdit, KeyStore } from '../../keys/store.ts';
 import { keyIdInput, keyRequestFields, listedKey } from '../../tools/key-fields.ts';
 import { createHistory, type HistoryOptions, type PastEvent } from './history.ts';
 
-export interface OwnKeyRoutesOptions extends EditShownWith, HistoryOptions {
-  readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
+export interface OwnKeyRoutesOptions extends EditShownWith, HistoryOptions, PersonOptions {
   readonly store: KeyStore;
   readonly originOf: OriginOf;
   /** Limits what could add events without end. */
@@ -56,7 +52,7 @@ const readQuestion = inputParserOf(
 
 export function ownKeyRoutes(options: OwnKeyRoutesOptions) {
   const { store, clock, originOf, creations } = options;
-  const person = personHandler(options.guards.userJwt);
+  const person = personHandler(options);
   const readHistory = createHistory(options);
 
   const edit = person(async (actor, body) => {

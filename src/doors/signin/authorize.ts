@@ -152,8 +152,8 @@ const isBoundElsewhere = (problem: Problem) =>
   problem.code === 'invalid_api_key' && problem.reason === 'other resource';
 
 /** Creates what takes a person's decision on a new key from the page /keys. Redeeming the code makes the key. */
-const createClick = ({ decide, codes, guards, readKeyRequest }: AuthorizeOptions) =>
-  personHandler(guards.userJwt)(async (actor, body) => {
+const createClick = ({ decide, codes, guards, recheck, readKeyRequest }: AuthorizeOptions) =>
+  personHandler({ guards, recheck })(async (actor, body) => {
     const { parameters, decided } = partsOf(body);
     if (parameters === null) return invalid('Expected parameters that are text');
     const decision = await decide(parameters, actor);

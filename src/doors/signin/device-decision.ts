@@ -36,7 +36,7 @@ const readCode = parserOf(v.strictObject({ userCode: v.string() }));
 const readDecision = parserOf(v.looseObject({ userCode: v.string(), approve: v.boolean() }));
 
 export function deviceDecisionRoutes(options: SignInParts) {
-  const { store, keys, audience, guards, readKeyRequest, clock, sha256, log } = options;
+  const { store, keys, audience, readKeyRequest, clock, sha256, log } = options;
   const guesses = createSlidingBuckets(LIMITS.wrongUserCodes, clock);
 
   /** Finds the open request of a user code. Each person's wrong guesses are limited. */
@@ -103,7 +103,7 @@ export function deviceDecisionRoutes(options: SignInParts) {
     return ok(undefined);
   }
 
-  const person = personHandler(guards.userJwt);
+  const person = personHandler(options);
   return { request: { post: person(show) }, decision: { post: person(decide) } };
 }
 

@@ -1,8 +1,6 @@
 // What this door takes of the core, and where it keeps codes.
 
-import type { Call } from '../../calls/call.ts';
-import type { Guard } from '../../calls/guard.ts';
-import type { UserAuth } from '../../calls/user-jwt.ts';
+import type { PersonOptions } from '../../calls/person.ts';
 import type { Config } from '../../config/config.ts';
 import type { TokenBuckets } from '../../ground/limits/rates.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
@@ -15,7 +13,7 @@ import type { Database } from '../../store/database.ts';
 import type { Log } from '../../watch/log.ts';
 import type { CodeStore, FindCode } from './store.ts';
 
-export interface SignInOptions {
+export interface SignInOptions extends PersonOptions {
   /** `connect`: which OAuth clients get keys; `device`: whether programs without a browser may ask for one. */
   readonly config: Config;
   readonly db: Database;
@@ -23,7 +21,6 @@ export interface SignInOptions {
   readonly lookupBudgets: TokenBuckets;
   readonly keys: Minting;
   readonly verifier: Verifier;
-  readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
   readonly readKeyRequest: ReadKeyRequest;
   readonly audience: Audience;
   readonly originOf: OriginOf;

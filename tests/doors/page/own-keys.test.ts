@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { childOf } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
 import { rows } from '../../support/everything.ts';
+import { startSlowStore } from '../../support/slow-store.ts';
 import { ADMINS, bearer, createTestApp, readResponse, type TestApp } from '../../support/test-app.ts';
 
 const DAY_MS = 86_400_000;
@@ -207,3 +208,23 @@ test('a person reads 40 histories at once, then 20 a second; others read on', as
   app.clock.advance(50);
   expect([await ask(), await ask()]).toEqual([200, 429]);
 });
+
+test.each([
+  ['update', 'UPDATE api_keys SET (', { name: 'another' }],
+  ['events', 'ORDER BY seq DESC', {}],
+])(
+  'POST /keys/%s refuses when its response is late and the owner was blocked meanwhile',
+  async (path, statement, asked) => {
+    await using slow = await startSlowStore();
+    const lag = 60_000;
+    await using late = await createTestApp({ store: slow.store, env: { REVOCATION_LAG_MAX_MS: `${lag}` } });
+    const { id: keyId } = await late.createKey('alice');
+    const held = slow.delayResponseTo(statement);
+    const response = postJson(`${late.url}/keys/${path}`, { keyId, ...asked }, await bearer(late, 'alice'));
+    await held.made;
+    await late.keys('block', 'alice');
+    late.clock.sleep(lag);
+    held.release();
+    expect(await readResponse(await response)).toMatchObject({ status: 403, body: { code: 'user_blocked' } });
+  },
+);
