@@ -12,6 +12,7 @@ const PROTECTED = ['', '/mcp', '/sse'] as const;
 export type ProtectedPath = (typeof PROTECTED)[number];
 
 interface ResourceMetadataOptions {
+  /** The path of this server: empty or `/…`. */
   readonly publicPath: string;
   /** Where clients sign in; null: nowhere. */
   readonly authorizationServer: string | 'this_server' | null;

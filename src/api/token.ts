@@ -28,6 +28,7 @@ interface TokenOptions {
   readonly grantTypes: GrantTypes;
   /** Returns what an authorization server's metadata says beside /token; null: this server is none. */
   readonly authorizationServer: ((url: string) => object) | null;
+  /** The path of this server: empty or `/…`. */
   readonly publicPath: string;
   readonly keyScopes: readonly string[];
   readonly log: Log;

@@ -146,6 +146,7 @@ export class Call {
   readonly caller: RequestCaller;
   readonly proof = new CallProof();
   readonly response: CallResponse;
+  /** The name of the tool or prompt. */
   readonly tool: string;
   progress: Progress;
   /** The capabilities that the client declared (MCP 2026-07-28). */

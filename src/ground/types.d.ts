@@ -18,6 +18,7 @@ declare namespace Deno {
     shutdown(): Promise<void>;
   }
   type Handler = (request: Request, info: { remoteAddr: { hostname: string } }) => Promise<Response>;
+  /** Throws if the address can't be listened on. */
   function serve(options: ServeOptions, handler: Handler): HttpServer;
 
   const args: readonly string[];
