@@ -54,7 +54,9 @@ export const askThrough =
   <Q extends Questions>(questions: Q) => {
     const answers: Record<string, unknown> = {};
     const requests: Record<string, InputRequest> = {};
-    for (const [name, { request, read }] of Object.entries(questions)) {
+    for (const [name, question] of Object.entries(questions)) {
+      if (typeof question?.read !== 'function') throw notAsked(name, question);
+      const { request, read } = question;
       if (asking === undefined || !asking.canAsk) {
         answers[name] = UNAVAILABLE;
         continue;
@@ -76,6 +78,10 @@ export const askThrough =
     if (Object.keys(requests).length > 0) return err({ code: 'input_required', requests });
     return ok(answers as Answers<Q>);
   };
+
+/** Creates the Error for what a JavaScript file asks in place of a question, above all a form without its message. */
+const notAsked = (name: string, got: unknown) =>
+  new Error(`ask: ${name}: expected a question, like form(schema)('Which?'), got ${typeof got}`);
 
 const misreadProblem = (name: string, issues: readonly InputIssue[]): Problem => ({
   code: 'invalid_response',

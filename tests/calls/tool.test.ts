@@ -103,6 +103,10 @@ const app = await sharedApp({
     defineTool(anyone, { ...facts('counts'), ...told, output: counted }),
     defineTool(anyone, { ...noInput('blocks'), run: () => run({}) as never }),
     defineTool(anyone, {
+      ...noInput('asks'),
+      run: (_input, { ask }) => ask({ closing: form(v.object({ why: v.string() })) as never }) as never,
+    }),
+    defineTool(anyone, {
       ...facts('widget'),
       ...schemas,
       run(_input, call) {
@@ -265,6 +269,13 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     const said = why === undefined ? 'the output has a number' : 'it returns what is no content of MCP: ';
     expect(line?.error).toContain(`blocks: ${said}`);
     expect(line?.error).toContain(why ?? 'NaN');
+  });
+
+  test('a form without its message, which a client would be asked without end', async () => {
+    const said = "ask: closing: expected a question, like form(schema)('Which?'), got function";
+    expect((await bugOf('asks'))?.error).toContain(said);
+    const { headers, body } = modern('tools/call', { name: 'asks' }, { [CAPABILITIES]: { elicitation: {} } });
+    expect((await post(app, body, headers)).body.error.code).toBe(-32603);
   });
 
   test('without a guard it is refused, with what to write', () => {
