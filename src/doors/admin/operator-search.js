@@ -14,14 +14,16 @@ const FINGERPRINT_DIGITS = 12;
 const NONE = 'No key of any owner.';
 const ID = /^(?:[0-9a-f]{12}|[0-9a-f]{32})$/i;
 
-/** Creates the search. `open(owner, key, said)` opens an owner, with a row. */
-export function operatorSearch({ open }) {
+/** Creates the search. `open(owner, key, said)` opens an owner, with a row. `shown()` is what the person looks at. */
+export function operatorSearch({ open, shown }) {
   const search = { meaning: 'owner', said: '' };
   const say = (said) => change(search, { said });
 
   /** Opens the only key that the fields of admin_list_keys name, or says that there is none, and `more`. */
   async function findBy(fields, more = '') {
+    const before = shown();
     const { output, failure } = await given.callTool('admin_list_keys', fields);
+    if (shown() !== before) return say(''); // the person has gone on
     if (output === null) return say(complaint(failure));
     const { keys } = output;
     if (keys.length === 0) return say(NONE + more);

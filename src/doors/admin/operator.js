@@ -13,7 +13,7 @@ import { ownersList } from './owners-list.js';
 export function operatorPart(fromPage) {
   Object.assign(given, fromPage);
   const owners = ownersList({ open: (owner) => open(owner) });
-  const search = operatorSearch({ open });
+  const search = operatorSearch({ open, shown: () => shown });
   let shown = null; // null: the person's own keys; else what is shown instead: { view, refresh, close }
 
   function show(next, ...places) {

@@ -8,7 +8,7 @@ import { childOf } from '../../support/children.ts';
 import { rows } from '../../support/everything.ts';
 import { type Answer, askForKey, pollForKey } from '../../support/key-request.ts';
 import { ADMINS, type TestApp } from '../../support/test-app.ts';
-import { adminLink, appForBrowser, link, withKeysPage } from './keys-page.ts';
+import { adminLink, appForBrowser, find, link, withKeysPage } from './keys-page.ts';
 
 const alerted = (page: Page, words: string) => page.getByRole('alert').getByText(words, { exact: true }).waitFor();
 
@@ -299,6 +299,21 @@ describeInBrowser('an answer that is older than what is shown', (browser) => {
       await press(page, '← Owners');
       await page.getByRole('button', { name: 'Open acme' }).waitFor();
       expect(await page.getByText('Blocked', { exact: true }).count()).toBe(0);
+    });
+  });
+
+  test('opens no owner over what an admin has gone on to', async () => {
+    await using app = await appForBrowser({ env: ADMINS });
+    const { id } = await app.createKey('acme');
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
+      const found = await holdAnswer(page, '**/tools/admin_list_keys', id);
+      await find(page, 'Key id or fingerprint', id);
+      await found.held;
+      await press(page, 'All keys');
+      await page.getByText('of acme').waitFor();
+      await found.letGo();
+      await page.getByRole('button', { name: 'Find' }).waitFor();
+      expect(await page.getByRole('heading', { name: 'All keys' }).count()).toBe(1);
     });
   });
 });
