@@ -3,6 +3,7 @@
 
 import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
+import { LIMITS } from '../ground/limits/index.ts';
 import { type InputIssue, type InvalidInput, invalidInput } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { hasLength, isJson, isObject, isStorable } from '../ground/text.ts';
@@ -80,20 +81,27 @@ function oddNumberIn(value: unknown): number | undefined {
   return undefined;
 }
 
-/** Throws an Error if the output is nested too deep. Bun needs seconds to find out that it can't write such a one as JSON. */
+/** No output with more objects and lists, of three bytes each, can be sent. */
+const PARTS_MAX = LIMITS.output.each / 3;
+
+/**
+ * Throws an Error if the output is nested too deep, or has too many parts, as one that holds the same object twice at each
+ * level. Bun needs seconds to find out that it can't write such a one as JSON. What `toJSON` returns isn't walked.
+ */
 export function assertDepth(name: string, output: unknown): void {
-  let level = [output];
-  for (let depth = 0; level.length > 0; depth += 1) {
+  let parts = 0;
+  function walk(value: object, depth: number): void {
+    parts += 1;
     if (depth > DEPTH_MAX) throw new Error(`${name}: expected an output nested at most ${DEPTH_MAX} deep`);
-    level = [...new Set(level.flatMap(insideOf))];
+    if (parts > PARTS_MAX) throw new Error(`${name}: expected an output of at most ${PARTS_MAX} objects and lists`);
+    for (const inside of insideOf(value)) if (typeof inside === 'object' && inside !== null) walk(inside, depth + 1);
   }
+  if (typeof output === 'object' && output !== null) walk(output, 0);
 }
 
-/** Returns what JSON would nest in a value. What its `toJSON` returns isn't known. */
-function insideOf(value: unknown): readonly unknown[] {
-  if (typeof value !== 'object' || value === null) return [];
-  if ('toJSON' in value && typeof value.toJSON === 'function') return [];
-  return Object.values(value).filter((inside) => typeof inside === 'object' && inside !== null);
+function insideOf(value: object): readonly unknown[] {
+  if (Array.isArray(value)) return value;
+  return 'toJSON' in value && typeof value.toJSON === 'function' ? [] : Object.values(value);
 }
 
 /** Creates a parser of callers' input. It bounds depth and numbers, which a tool author's schema may not. */

@@ -94,6 +94,9 @@ let run: (input: { readonly id?: string | undefined }) => unknown = () => ok({ s
 const counted = v.looseObject({ n: v.optional(v.number()) });
 const odd = v.strictObject({ prices: v.optional(v.record(v.string(), v.number()), {}), id: v.optional(v.string()) });
 const told = { ...schemas, run: () => run({}) as never };
+/** An object that holds another twice, which holds another twice. */
+const twice = (levels: number, inside: object = {}): object =>
+  levels === 0 ? inside : twice(levels - 1, { a: inside, b: inside });
 /** An object within as many others. */
 const nestedIn = (inside: object, levels: number): object => (levels === 0 ? inside : nestedIn({ inside }, levels - 1));
 const app = await sharedApp({
@@ -180,6 +183,7 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
       'expected an output that JSON writes as an object',
     ],
     ['nothing, by toJSON', 'counts', returns(ok({ toJSON() {} })), 'expected an output that JSON writes as an object'],
+    ['the same twice at each level', 'counts', returns(ok({ deep: twice(21) })), 'at most 1572864 objects and lists'],
     ['nothing from a guard', 'guarded', returns(undefined), 'guarded: expected its guard to return ok(…), or err of'],
     ['null from a guard', 'guarded', returns(null), 'guarded: expected its guard to return ok(…), or err of'],
     ['a bare object', 'says', returns({ said: 'x' }), 'says: expected run to return ok(…) or err(…)'],
