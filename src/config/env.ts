@@ -213,11 +213,14 @@ export const VARIABLES = {
   RATE_LIMIT_REQUESTS: integer(0, REQUESTS_MAX, 1000),
   RATE_LIMIT_WINDOW: of('a window like 30s, 5m, 1h or 1d', parseDuration, 3_600_000),
   KEY_QUOTA: of('calls in a day or month, like 5000/day or 100000/month', parseQuota, null),
-  OWNER_RATE_LIMIT: of('calls in a window of 10s or more, like 1000/1h', parseSharedLimit, null),
+  OWNER_RATE_LIMIT: of('calls in a window of 10s to 366 days, like 1000/1h', parseSharedLimit, null),
   OWNER_QUOTA: of('calls in a day or month, like 5000/day or 100000/month', parseQuota, null),
   OWNER_KEYS: integer(0, OWNER_KEYS_MAX, KEYS_MAX_DEFAULT),
   // More than people and their agents call, and few enough for one core to serve several of them.
-  USER_RATE_LIMIT: of('calls in a window, like 3000/1m, or 0', userLimit, { requests: 3000, windowS: 60 }),
+  USER_RATE_LIMIT: of('calls in a window of at most 366 days, like 3000/1m, or 0', userLimit, {
+    requests: 3000,
+    windowS: 60,
+  }),
   // At least two months, so that a bill for the month before can be made.
   USAGE_DAYS: integer(62, 400, 62),
   ALLOWED_ORIGINS: of('origins like https://app.example, with commas between', listOf(anyOrigin), null, outlinedUrl),

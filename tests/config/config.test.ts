@@ -700,6 +700,8 @@ describe('what looks right and never works stops the start', () => {
     ['KEY_SCOPES', 'read,write', 'a list with spaces between, not commas'],
     ['KEYS_PAGE_SCOPE', 'openid, email', 'a list with spaces between, not commas'],
     ['JWT_SCOPES', 'openid,email', 'a list with spaces between, not commas'],
+    ['OWNER_RATE_LIMIT', '1000/367d', 'calls in a window of 10s to 366 days, like 1000/1h'],
+    ['USER_RATE_LIMIT', '1000/367d', 'calls in a window of at most 366 days, like 3000/1m, or 0'],
     ...[
       'file:~/keys.db',
       'file:%7E/keys.db',
