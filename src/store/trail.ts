@@ -95,22 +95,31 @@ function statementOf(query: EventQuery, order: Order): Statement {
   };
 }
 
-/** Selects all owners that a key has had, nearly always one, by an index that has its events by owner. */
-const OWNERS = `WITH RECURSIVE owners (owner) AS (SELECT min(owner) FROM key_events WHERE key_id = ?1 UNION ALL
-SELECT (SELECT min(owner) FROM key_events WHERE key_id = ?1 AND owner > o.owner) FROM owners o WHERE o.owner IS NOT NULL)
-SELECT owner FROM owners WHERE owner IS NOT NULL`;
+const ENDS = `SELECT (SELECT min(owner) FROM key_events WHERE key_id = ?1) AS first,
+(SELECT max(owner) FROM key_events WHERE key_id = ?1) AS last`;
+const OWNERS = `WITH RECURSIVE owners (owner) AS (VALUES (?2) UNION ALL
+SELECT (SELECT min(owner) FROM key_events WHERE key_id = ?1 AND owner > o.owner) FROM owners o WHERE o.owner < ?3)
+SELECT owner FROM owners`;
 
 export type Trail = ReturnType<typeof createTrail>;
 
 /** Creates the reader of the trail, always from the primary. */
 export function createTrail({ read }: Database) {
+  /** Returns all owners that a key has had, nearly always one: the index has its events by owner. */
+  async function ownersOf(keyId: string): Promise<readonly string[]> {
+    const { first = null, last = null } = firstOf(await read({ sql: ENDS, args: [keyId] }));
+    if (first === null) return [];
+    if (first === last) return [String(first)];
+    return (await read({ sql: OWNERS, args: [keyId, first, last] })).map(({ owner }) => String(owner));
+  }
+
   /** Returns the first matching events of an order. Those of a key are read of each of its owners, each by an index. */
   async function eventsIn(query: EventQuery, order: Order): Promise<readonly KeyEvent[]> {
     const { keyId, owner, limit } = query;
     if (keyId === undefined || owner !== undefined) return (await read(statementOf(query, order))).map(eventOf);
     const found: KeyEvent[] = [];
-    for (const row of await read({ sql: OWNERS, args: [keyId] })) {
-      const rows = await read(statementOf({ ...query, owner: String(row.owner) }, order));
+    for (const each of await ownersOf(keyId)) {
+      const rows = await read(statementOf({ ...query, owner: each }, order));
       found.push(...rows.map(eventOf));
     }
     const sign = order === 'ASC' ? 1 : -1;
