@@ -12,10 +12,10 @@ export const GIVES = new Map([
 ]);
 
 /**
- * Draws the form of a key for `task`, which has the `failure` of the last attempt. `head` says what the person decides;
- * its element `form-title` names the form. `fields`: see keyFields. `verb` and `doing` are the words of the button,
- * `other` is beside it. `act` gets the input of create_api_key. A form without scopes is sent only after the person was
- * led to them.
+ * Draws the form of a key for `task`, which has the `failure` of the last attempt. Each connection has a form of its own.
+ * `head` says what the person decides; its element `form-title` names the form. `fields`: see keyFields. `verb` and
+ * `doing` are the words of the button, `other` is beside it. `act` gets the input of create_api_key. A form without scopes
+ * is sent only after the person was led to them.
  */
 export function keyForm({ task, head, fields, verb, doing, other, act }) {
   const { failure, isLed } = task;
@@ -27,7 +27,7 @@ export function keyForm({ task, head, fields, verb, doing, other, act }) {
     const wanted = wantedIn(target);
     return wanted.scopes.length === 0 && !isLed ? lead(target) : act(wanted);
   };
-  return html`<form class="card stack" id="decided" at="form ${verb}" aria-labelledby="form-title" onsubmit=${send}
+  return html`<form class="card stack" id="decided" at="form ${verb} ${task.connect}" aria-labelledby="form-title" onsubmit=${send}
     onclick=${holdSecond}>
     ${head}
     ${keyFields({ ...fields, lead, hint: isLed && html`<span class="warn">It may do nothing yet.</span> Tick what it may do, or press “${verb}” again.` })}

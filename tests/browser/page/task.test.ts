@@ -1,6 +1,7 @@
 // What people come to the page /keys to decide: a key for a connection, and a key for a program without a browser.
 
 import { expect, test } from 'bun:test';
+import type { Page } from 'playwright-core';
 import { describeInBrowser, stopClock, takePage } from '../../support/browser.ts';
 import { register } from '../../support/hand-over.ts';
 import { askForKey, pollForKey } from '../../support/key-request.ts';
@@ -158,6 +159,31 @@ describeInBrowser('a key for a connection', (browser) => {
       expect(await page.getByRole('button', { name: 'Make the key and hand it over' }).count()).toBe(0);
     });
     expect(server.asked).toEqual([]);
+  });
+
+  test('has nothing that was typed and ticked for the client of another link', async () => {
+    await using app = await appForBrowser({ env: CONNECT });
+    const open = async (page: Page, scope: string, callback: string) => {
+      const client = await register(app, [callback]);
+      await follow(page, { at: `#connect=${encodeURIComponent(client.page({ scope }).search.slice(1))}` });
+      await page
+        .getByRole('heading', { name: `handed to ${callback.includes('client') ? 'client' : 'a program'}` })
+        .waitFor();
+    };
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      const name = page.getByRole('textbox', { name: 'Name' });
+      await name.fill('my own');
+      await open(page, 'read', 'http://127.0.0.1:9/callback');
+      await name.fill('the first');
+      await page.getByRole('textbox', { name: 'Other scopes' }).fill('admin');
+      await page.getByRole('checkbox', { name: 'read', exact: true }).uncheck();
+      await open(page, 'read', 'https://client.example/back');
+      expect(await name.inputValue()).toBe('client.example');
+      expect(await page.getByRole('textbox', { name: 'Other scopes' }).inputValue()).toBe('');
+      expect(await page.getByRole('checkbox', { name: 'read', exact: true }).isChecked()).toBe(true);
+      await page.getByRole('button', { name: 'Not now' }).click();
+      expect(await name.inputValue()).toBe('my own');
+    });
   });
 });
 
