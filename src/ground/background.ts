@@ -1,7 +1,6 @@
 // Repeats work in the background: one run at a time, with a pause between two. Logs what a run throws; an outage of the
 // key store only as a warning.
 
-import { singleFlight } from './cache.ts';
 import { StoreOutage } from './result.ts';
 import type { Cancel, Clock } from './runtime.ts';
 
@@ -29,6 +28,7 @@ export type Repeated = ReturnType<typeof repeat>;
 
 export function repeat(options: RepeatOptions, work: () => Promise<void>) {
   const { everyMs, jitter = 0, clock, log, event } = options;
+  let underWay: Promise<void> | undefined;
   let cancel: Cancel | undefined; // cancels the pause, if there is one
   let stopped = false;
 
@@ -42,17 +42,21 @@ export function repeat(options: RepeatOptions, work: () => Promise<void>) {
     pause(ms === null ? null : ms * (1 + jitter * (2 * Math.random() - 1)));
   }
 
-  const working = singleFlight(() =>
-    work().finally(() => {
-      if (cancel === undefined) pauseAsUsual();
-    }),
-  );
-
   /** Runs now, or joins the run under way. Rejects with what it throws. */
   function run(): Promise<void> {
     cancel?.();
     cancel = undefined;
-    return working.run();
+    underWay ??= begin();
+    return underWay;
+  }
+
+  async function begin(): Promise<void> {
+    try {
+      await work();
+    } finally {
+      underWay = undefined;
+      if (cancel === undefined) pauseAsUsual();
+    }
   }
 
   /** Runs like `run`, but logs what it throws. */
@@ -70,7 +74,7 @@ export function repeat(options: RepeatOptions, work: () => Promise<void>) {
     run,
     runNow,
     get underWay(): Promise<void> | undefined {
-      return working.underWay;
+      return underWay;
     },
     stop(): void {
       stopped = true;

@@ -116,3 +116,17 @@ test('jitter makes pauses longer or shorter by up to its part', () => {
   expect(Math.max(...pauses)).toBeLessThanOrEqual(151);
   expect(new Set(pauses).size).toBeGreaterThan(30);
 });
+
+test.each([0, 1, 2, 3, 4, 5, 6, 7])('whoever asks %d microtasks after a run stops none of the next', async (turns) => {
+  const { clock, run, runs, end } = repeated({ firstMs: null });
+  void run();
+  const asked = (async () => {
+    await runs[0]?.promise;
+    for (let turn = 0; turn < turns; turn += 1) await null;
+    void run();
+  })();
+  await end();
+  await asked;
+  clock.advance(100);
+  expect(runs).toHaveLength(2);
+});
