@@ -47,9 +47,9 @@ export function apiKeyGuard(
       const identified = identify(call, verified);
       if (revalidateCall !== undefined) call.proof.add(verified.verifiedAtMs, revalidateCall);
       const { keyId, subject: userId, workload } = verified.value;
-      // A record that has changed is another object; but many workloads may act as one key.
-      const of = workload === null ? verified.key : `${keyId} ${userId} ${verified.rule?.id} ${workload.subject}`;
-      logUse(call.caller, of, verified);
+      // With all that may differ from line to line: a database shell may change the owner, many workloads may act as a key.
+      const name = workload === null ? keyId : `${keyId} ${verified.rule?.id} ${workload.subject}`;
+      logUse(call.caller, name, userId, verified);
       return ok(identified);
     }
     const problem = withKindSent(verified.error, presentedKey(call.caller.credentials) ?? '');

@@ -3,15 +3,15 @@
 import { isPromise } from './result.ts';
 
 /** The capacity. An entry used again before a full capacity of others was set is certain to stay. */
-interface Bounds<Value, Key> {
+interface Bounds<Value> {
   readonly entries?: number;
   /** The most bytes of all values together, as measured by `bytesOf`. */
   readonly bytes?: number;
   readonly bytesOf?: (value: Value) => number;
   /** Takes each value that leaves the cache. `isEvicted`: for lack of room. */
   readonly onRemoved?: (value: Value, isEvicted: boolean) => void;
-  /** Returns the key from a value that has it, so that no second copy of a string is kept. */
-  readonly keyOf?: (value: Value) => Key;
+  /** Returns the key from a value that has it, so that no second copy of the string is kept. */
+  readonly keyOf?: (value: Value) => string;
 }
 
 /** The most entries that one eviction passes, so that no call waits for a whole round. */
@@ -22,17 +22,17 @@ const PASSED_MAX = 64;
  * it is full, a hand goes round, skips entries used since it last passed, and evicts the first other. (The usual LRU
  * deletes a Map's first key again and again, and to find it the Map walks past all deleted ones.)
  */
-export function createLruCache<Value, Key = string>(bounds: Bounds<Value, Key>) {
+export function createLruCache<Value>(bounds: Bounds<Value>) {
   const { entries: entriesMax = Infinity, bytes: bytesMax = Infinity, bytesOf = () => 0, keyOf, onRemoved } = bounds;
-  const places = new Map<Key, number>(); // indices into the arrays below, which form the circle
-  const keys: Key[] = [];
+  const places = new Map<string, number>(); // indices into the arrays below, which form the circle
+  const keys: string[] = [];
   const values: Value[] = [];
   const sizes: number[] = [];
   const areUsed: boolean[] = [];
   let bytes = 0;
   let hand = 0;
 
-  function put(place: number, key: Key, value: Value, size: number, isUsed: boolean): void {
+  function put(place: number, key: string, value: Value, size: number, isUsed: boolean): void {
     places.set(key, place);
     keys[place] = key;
     values[place] = value;
@@ -46,8 +46,8 @@ export function createLruCache<Value, Key = string>(bounds: Bounds<Value, Key>) 
     const [key, value, size, isUsed] = [keys.pop(), values.pop(), sizes.pop(), areUsed.pop()];
     const removed = place === keys.length ? key : keys[place];
     bytes -= (place === keys.length ? size : sizes[place]) ?? 0;
-    places.delete(removed as Key);
-    if (place < keys.length) put(place, key as Key, value as Value, size ?? 0, isUsed ?? false);
+    places.delete(removed ?? '');
+    if (place < keys.length) put(place, key as string, value as Value, size ?? 0, isUsed ?? false);
   }
 
   function evictOne(): void {
@@ -61,20 +61,20 @@ export function createLruCache<Value, Key = string>(bounds: Bounds<Value, Key>) 
     hand += 1; // past the entry that has moved there, which is one of the newest
   }
 
-  function remove(key: Key): void {
+  function remove(key: string): void {
     const place = places.get(key);
     if (place !== undefined) removeAt(place, false);
   }
 
   return {
     /** Returns an entry, and marks it as used. */
-    get(key: Key): Value | undefined {
+    get(key: string): Value | undefined {
       const place = places.get(key);
       if (place === undefined) return undefined;
       areUsed[place] = true;
       return values[place];
     },
-    set(key: Key, value: Value): void {
+    set(key: string, value: Value): void {
       remove(key);
       const size = bytesOf(value);
       while (keys.length > 0 && (keys.length + 1 > entriesMax || bytes + size > bytesMax)) evictOne();

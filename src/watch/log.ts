@@ -21,8 +21,8 @@ export interface RequestIds {
   readonly traceId?: string | undefined;
 }
 
-/** Logs a line for a request about one of many things. `of` is another text or object for all that have other fields. */
-export type LogRepeated<Thing> = (ids: RequestIds, of: unknown, thing: Thing) => void;
+/** Logs a line for a request about one of many things. `name` and `owner` together distinguish all that have other fields. */
+export type LogRepeated<Thing> = (ids: RequestIds, name: string, owner: string, thing: Thing) => void;
 
 /** Takes a chunk of whole lines; resolves when the chunk has left the process. */
 export type LogWrite = (chunk: Uint8Array) => Promise<void>;
@@ -57,23 +57,23 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
 
   /** Returns a function that logs an event of nearly every call. It makes, encodes and redacts the fields once. */
   function repeated<Thing>(event: InfoEvent, fieldsOf: (thing: Thing) => LogFields): LogRepeated<Thing> {
-    const endings = createLruCache<Uint8Array, unknown>({ entries: REPEATED_MAX });
+    const endings = createLruCache<{ readonly owner: string; readonly bytes: Uint8Array }>({ entries: REPEATED_MAX });
     let begunAt = '';
     let begun = new Uint8Array();
 
-    function endingOf(of: unknown, thing: Thing): Uint8Array {
-      const known = endings.get(of);
-      if (known !== undefined) return known;
-      const made = utf8.encode(`"${redactKeys(ending(encodeFields(fieldsOf(thing))))}`);
-      endings.set(of, made);
-      return made;
+    function endingOf(name: string, owner: string, thing: Thing): Uint8Array {
+      const known = endings.get(name);
+      if (known?.owner === owner) return known.bytes;
+      const bytes = utf8.encode(`"${redactKeys(ending(encodeFields(fieldsOf(thing))))}`);
+      endings.set(name, { owner, bytes });
+      return bytes;
     }
 
-    return (ids, of, thing) => {
+    return (ids, name, owner, thing) => {
       if (INFO < least) return;
       const { requestId, traceId } = ids;
       if (redactsForeign()) return line('info', event, { requestId, traceId, ...fieldsOf(thing) });
-      const end = endingOf(of, thing);
+      const end = endingOf(name, owner, thing);
       const at = stamp();
       if (at !== begunAt) {
         begunAt = at;

@@ -83,11 +83,11 @@ const LOGGED_MAX = 1000;
 
 /** Creates a log of only the first request of each service, because services poll several times a second. */
 function firstOfEach(logUse: LogUse): LogUse {
-  const logged = createLruCache<true, unknown>({ entries: LOGGED_MAX });
-  return (ids, of, key) => {
-    if (logged.get(of)) return;
-    logged.set(of, true);
-    logUse(ids, of, key);
+  const logged = createLruCache<string>({ entries: LOGGED_MAX });
+  return (ids, name, owner, key) => {
+    if (logged.get(name) === owner) return;
+    logged.set(name, owner);
+    logUse(ids, name, owner, key);
   };
 }
 

@@ -326,6 +326,9 @@ test('the log names each service once, however often it listens; each question o
     for (const one of services) expect((await changesOf(logged, one, {})).status).toBe(200);
   }
   const [first, other] = services.map(({ id }) => id);
+  await logged.keys('update', String(first), '--name', 'renamed');
+  logged.clock.advance(1000);
+  for (const one of services) expect((await changesOf(logged, one, {})).status).toBe(200);
   const once = [
     [first, 'operator'],
     [other, 'other'],
