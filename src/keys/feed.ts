@@ -67,7 +67,9 @@ export class Feed {
    * that none has seen.
    */
   polledAtMs = NEVER;
+  /** When a key was last verified. */
   #usedAtMs = NEVER;
+  /** When the last failed poll ended. */
   #failedAtMs = NEVER;
 
   constructor({ store, clock, log, revocationLagMaxMs: lagMaxMs }: FeedOptions) {

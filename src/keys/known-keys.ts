@@ -39,6 +39,7 @@ export interface KnownKey extends PresentedKey {
   readonly holder: Holder | null;
   /** Monotonic. */
   staleAtMs: number;
+  /** The version of changed owners when it was read. */
   readVersion: number;
 }
 

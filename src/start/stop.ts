@@ -20,8 +20,10 @@ const DRAIN_NOTICE_MS = 300;
  */
 const PAUSE_MS = 50;
 
+/** How long requests may then take to finish. */
 const DRAIN_MS_MAX = 10_000;
 
+/** Time to flush a response after its handler returned. */
 const RESPONSE_FLUSH_MS_MAX = 1000;
 
 /** Time to flush the log: a stalled reader must not keep the process alive. */

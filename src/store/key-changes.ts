@@ -46,9 +46,9 @@ WHERE id = ?1 AND user_id = ?2 AND active = 1 RETURNING key_hash`;
 // A trigger deletes the row, because a DELETE could not say who makes it.
 const REMOVE = 'UPDATE api_keys SET deleting = 1, changed_by = ?3 WHERE id = ?1 AND user_id = ?2 RETURNING key_hash';
 
-// With the owner, because a key may have events without end: those of the children that it makes.
 /** Select the number of the last change of ?1, for a condition of `writeAsRead`. */
 export const LAST_CHANGE = {
+  // With the owner, by an index: a key may have events without end, those of the children that it makes.
   key: `(SELECT coalesce(max(seq), 0) FROM key_events
 WHERE key_id = ?1 AND owner = (SELECT user_id FROM api_keys WHERE id = ?1))`,
   owner: '(SELECT coalesce(max(seq), 0) FROM key_events WHERE key_id IS NULL AND owner = ?1)',

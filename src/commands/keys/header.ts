@@ -52,6 +52,7 @@ export const verb = command({
 interface Asking {
   readonly server: string;
   readonly kept: KeptKeys;
+  /** Sorted. */
   readonly scopes: readonly string[];
   readonly name: string | undefined;
   /** What is asked for, by which requests and children are stored. */

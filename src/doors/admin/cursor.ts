@@ -12,6 +12,7 @@ export interface Place {
 export const cursorOf = ({ at, row }: Place, asked: object): string =>
   new TextEncoder().encode(JSON.stringify([at, row, asked])).toBase64(BASE64URL);
 
+/** Returns the position in a cursor; undefined if it is none of this list. */
 export function placeIn(cursor: string, asked: object): Place | undefined {
   try {
     const [at, row] = JSON.parse(new TextDecoder().decode(Uint8Array.fromBase64(cursor, BASE64URL)));

@@ -136,6 +136,7 @@ export function createTokenBuckets({ perS, burst }: Rate, clock: Clock) {
       if (seconds === 0) bucket.tokens -= 1;
       return seconds;
     },
+    /** Returns what `take` would return, but takes nothing. */
     waitS: (who: string): number => waitIn(bucketOf(who)),
     /** Puts tokens that were not needed back into the bucket. */
     give(who: string, count: number): void {
