@@ -112,15 +112,15 @@ export async function writeAsRead(
   throw new StoreOutage('it is changed all the time');
 }
 
-/** Runs a change of one key that returns its `key_hash`. Null: nothing was changed. */
-export async function changeKey(
+/** Runs a change of one key that returns its `key_hash`, given `last` by `writeAsRead`. Null: nothing was changed. */
+async function changeKey(
   db: Database,
   keyId: string,
   { requestId }: Origin,
   statement: Statement,
-  write: (statement: Statement) => Promise<Written> = (one) => db.write(one),
+  last?: string,
 ): Promise<Changed | null> {
-  const { rows, repeated } = await write(statement);
+  const { rows, repeated } = await (last === undefined ? db.write(statement) : writeAsRead(db, last, statement));
   const [row] = rows;
   if (row !== undefined) return { fingerprint: fingerprintOf(String(row.key_hash)) };
   if (!repeated) return null;
@@ -171,7 +171,7 @@ WHERE id = ?1 AND (?2 IS NULL OR user_id = ?2) AND (${was}) IS NOT (${is})
 AND (?4 IS NULL OR (json(scopes), expires_at_ms, active) IS (?4, ?5, ?6))
 AND ${LAST_CHANGE.key} = ?${values.length + 7} RETURNING key_hash`;
       const edit = ofOwn(sql, owner, keyId, origin, ...asRead, ...values);
-      return changeKey(db, keyId, origin, edit, (one) => writeAsRead(db, LAST_CHANGE.key, one));
+      return changeKey(db, keyId, origin, edit, LAST_CHANGE.key);
     },
 
     async revokeByHashes(keyHashes, nowMs, origin, fairnessKey) {
