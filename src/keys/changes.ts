@@ -20,7 +20,7 @@ import {
   type ListedKey,
   type PresentedKey,
 } from './record.ts';
-import type { Changed, DerivedKeys, KeyStore } from './store.ts';
+import type { Changed, DerivedKeys, KeyEdit, KeyStore } from './store.ts';
 import type { UnknownKeys } from './unknown-keys.ts';
 
 export type Changes = ReturnType<typeof createChanges>;
@@ -54,30 +54,33 @@ export interface MadeEdit {
   readonly changed: Changed | null;
 }
 
-/** Edits a key as it was read and checked, so that nobody gets back what another takes away meanwhile. */
-export const editChecked = (
-  find: () => Promise<ListedKey | null | undefined>,
+const EDIT_TRIES_MAX = 100;
+
+/**
+ * Edits a key of an owner (null: anybody's) as it was read and checked, so that nobody gets back what another takes away
+ * meanwhile.
+ */
+export async function editChecked(
+  store: KeyStore,
+  owner: string | null,
+  keyId: string,
+  edit: KeyEdit,
+  origin: Origin,
   check: (key: ListedKey) => Result<unknown, Problem>,
-  edit: (read: ListedKey) => Promise<Changed | null>,
-): Promise<Result<MadeEdit, Problem>> =>
-  changeAsRead(async () => {
-    const read = await find();
-    if (!read) return NOT_FOUND;
+): Promise<Result<MadeEdit, Problem>> {
+  let read = await store.findOwn(owner, keyId);
+  for (let tries = 0; read !== null && tries < EDIT_TRIES_MAX; tries += 1) {
     const checked = check(read);
     if (!checked.ok) return checked;
-    const changed = await edit(read);
-    const key = await find();
-    if (!key) return NOT_FOUND;
-    return changed !== null || isAsRead(key, read) ? ok({ key, changed }) : null;
-  });
+    const changed = await store.edit(owner, keyId, edit, origin, read.lastSeq);
+    const key = await store.findOwn(owner, keyId);
+    if (key !== null && (changed !== null || key.lastSeq === read.lastSeq)) return ok({ key, changed });
+    read = key;
+  }
+  return read === null ? NOT_FOUND : err({ code: 'overloaded' });
+}
 
 const NOT_FOUND = err({ code: 'key_not_found' } as const);
-
-/** Returns whether a key is as it was read, as far as that decides what may be changed. */
-const isAsRead = (key: ListedKey, read: ListedKey): boolean =>
-  key.active === read.active &&
-  key.expiresAtMs === read.expiresAtMs &&
-  JSON.stringify(key.scopes) === JSON.stringify(read.scopes);
 
 export interface EditShownWith extends ShownWith, Pick<ChangeParts, 'feed' | 'clock' | 'log'> {}
 

@@ -60,8 +60,8 @@ export interface KeyReads {
     after: ListPlace | null,
     most: { readonly bytesMax: number; readonly keysMax: number },
   ): Promise<ListedPage>;
-  /** Returns the owner's key, from the primary; null: no such key. */
-  findOwn(userId: string, keyId: string): Promise<ListedKey | null>;
+  /** Returns the owner's key (null: anybody's), from the primary, with the number of its last event; null: no such key. */
+  findOwn(owner: string | null, keyId: string): Promise<(ListedKey & { readonly lastSeq: number }) | null>;
   /** Finds records by the hashes of their secrets, with one statement. */
   findByHashes(keyHashes: readonly string[], how: FindOptions): Promise<(keyHash: string) => Found>;
   /** Returns whether this owner is blocked, from the primary. */
@@ -85,10 +85,10 @@ export interface KeyChanges {
   /** Deletes the owner's key. Null: no such key of this owner. */
   remove(userId: string, keyId: string, origin: Origin): Promise<Changed | null>;
   /**
-   * Changes the given fields of the owner's key (null: anybody's), only if it still is as it was `read`, if given. Null: no
-   * such key, it isn't, or no difference.
+   * Changes the given fields of the owner's key (null: anybody's), if `lastSeq` is given only while its last event has that
+   * number. Null: no such key, a newer event, or no difference.
    */
-  edit(owner: string | null, keyId: string, fields: KeyEdit, origin: Origin, read?: ListedKey): Promise<Changed | null>;
+  edit(owner: string | null, keyId: string, fields: KeyEdit, origin: Origin, lastSeq?: number): Promise<Changed | null>;
   /** Ends secrets: the one in force with its key, a next or previous one alone. Ignores unknown and ended ones. */
   revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin, fairnessKey: string): Promise<void>;
   /** Gives a key its next secret. False: the record has changed, or can't be rotated any more at `nowMs`. */

@@ -159,19 +159,18 @@ export function keyChanges(db: Database): KeyChanges {
     deactivate: (userId, keyId, origin) => changeKey(db, keyId, origin, ofOwn(DEACTIVATE, userId, keyId, origin)),
     remove: (userId, keyId, origin) => changeKey(db, keyId, origin, ofOwn(REMOVE, userId, keyId, origin)),
 
-    async edit(owner, keyId, fields, origin, read) {
+    async edit(owner, keyId, fields, origin, lastSeq) {
       const { names, values } = columnsOf(fields);
       if (names.length === 0) return null;
-      const asRead = read ? [JSON.stringify(read.scopes), read.expiresAtMs, Number(read.active)] : [null, null, null];
-      const marks = values.map((_, at) => `?${at + 7}`);
+      const marks = values.map((_, at) => `?${at + 4}`);
       const was = names.map((name) => compared(name));
       const is = names.map((name, at) => compared(name, marks[at]));
       const sql = `UPDATE api_keys SET (changed_by, ${names}) = (?3, ${marks})
 WHERE id = ?1 AND (?2 IS NULL OR user_id = ?2) AND (${was}) IS NOT (${is})
-AND (?4 IS NULL OR (json(scopes), expires_at_ms, active) IS (?4, ?5, ?6))
-AND ${LAST_CHANGE.key} = ?${values.length + 7} RETURNING key_hash`;
-      const edit = ofOwn(sql, owner, keyId, origin, ...asRead, ...values);
-      return changeKey(db, keyId, origin, edit, LAST_CHANGE.key);
+AND ${LAST_CHANGE.key} = ?${values.length + 4} RETURNING key_hash`;
+      if (lastSeq !== undefined)
+        return changeKey(db, keyId, origin, ofOwn(sql, owner, keyId, origin, ...values, lastSeq));
+      return changeKey(db, keyId, origin, ofOwn(sql, owner, keyId, origin, ...values), LAST_CHANGE.key);
     },
 
     async revokeByHashes(keyHashes, nowMs, origin, fairnessKey) {

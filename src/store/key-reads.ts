@@ -6,6 +6,7 @@ import type { Found, KeyReads, ListPlace } from '../keys/store.ts';
 import type { CountsAsOf, KeyCounts } from '../uses/store.ts';
 import { COUNTS, countArgs, countsOf, OWNER_COUNTS } from './counts.ts';
 import { type Database, firstOf, type Row, type Statement, textIn, type Value, wholeIn } from './database.ts';
+import { LAST_CHANGE } from './key-changes.ts';
 import { OWNER_SETTINGS } from './owner-settings.ts';
 import type { Replica } from './remote/open.ts';
 import {
@@ -48,7 +49,8 @@ ${KEY_COLUMNS}, ${COUNTS}, ${OWNER_SETTINGS}, ${OWNER_COUNTS} FROM feed f LEFT J
 ${joins.join(' ')} LEFT JOIN api_keys k ON k.row = ${rowBy(secret)} LEFT JOIN owners o ON o.owner = k.user_id`;
 }
 
-const FIND_OWN = `SELECT ${LISTED_COLUMNS} FROM api_keys k WHERE id = ?1 AND user_id = ?2`;
+const FIND_OWN = `SELECT ${LISTED_COLUMNS}, ${LAST_CHANGE.key} AS last_seq FROM api_keys k
+WHERE id = ?1 AND (?2 IS NULL OR user_id = ?2)`;
 
 /** The least bytes of a listed key as JSON, without its text. */
 const LISTED_KEY_BYTES_MIN = 136;
@@ -136,9 +138,9 @@ export const keyReads = (primary: Database, replica: Replica | null, lookups: re
     return { keys, bytes, hasMore: keys.length < rows.length };
   },
 
-  async findOwn(userId, keyId) {
-    const [row] = await primary.read({ sql: FIND_OWN, args: [keyId, userId], fairnessKey: userId });
-    return row === undefined ? null : listedOf(row);
+  async findOwn(owner, keyId) {
+    const [row] = await primary.read({ sql: FIND_OWN, args: [keyId, owner], fairnessKey: owner ?? undefined });
+    return row === undefined ? null : { ...listedOf(row), lastSeq: wholeIn(row, 'last_seq') };
   },
 
   findByHashes: createFind(primary, replica, lookups),

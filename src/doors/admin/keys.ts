@@ -8,8 +8,8 @@ import { type Actor, actorFields, type Origin, type OriginOf } from '../../keys/
 import { type EditShownWith, editChecked, type MadeEdit, showEdit } from '../../keys/changes.ts';
 import type { Granted } from '../../keys/grants.ts';
 import { type OwnKey, ownKeys } from '../../keys/listing.ts';
-import { isIdShaped } from '../../keys/record.ts';
-import type { DerivedKeys, KeyChanges, KeyEdit, ListPlace } from '../../keys/store.ts';
+import { isIdShaped, type ListedKey } from '../../keys/record.ts';
+import type { DerivedKeys, KeyChanges, KeyEdit, KeyStore, ListPlace } from '../../keys/store.ts';
 import type { Choice } from './choices.ts';
 import type { Place } from './cursor.ts';
 import { FIRST_ROW, type OnRange } from './ranges.ts';
@@ -107,7 +107,7 @@ export interface NamedKey extends OwnKey {
 }
 
 export interface AdminKeysOptions extends EditShownWith {
-  readonly store: KeyChanges;
+  readonly store: KeyStore;
   readonly derived: DerivedKeys;
   readonly originOf: OriginOf;
   readonly granted: Granted;
@@ -174,14 +174,11 @@ export function createAdminKeys(store: AdminStore, options: AdminKeysOptions) {
       if (!isIdShaped(keyId)) return NOT_FOUND; // it may be a key
       const { scopes = [], expiresInDays: days } = update;
       const edit = await editOf(store, update);
-      const updated = await editChecked(
-        async () => (await store.find({ id: keyId }))[0],
-        ({ scopes: held, expiresAtMs: endsAtMs }) => {
-          const lives = edit.expiresAtMs !== undefined && isLonger(edit.expiresAtMs, endsAtMs);
-          return granted(actor, { scopes, held, ...(lives && { expiresInDays: days ?? Number.POSITIVE_INFINITY }) });
-        },
-        (read) => options.store.edit(null, keyId, edit, adminOrigin(actor), read),
-      );
+      const check = ({ scopes: held, expiresAtMs: endsAtMs }: ListedKey) => {
+        const lives = edit.expiresAtMs !== undefined && isLonger(edit.expiresAtMs, endsAtMs);
+        return granted(actor, { scopes, held, ...(lives && { expiresInDays: days ?? Number.POSITIVE_INFINITY }) });
+      };
+      const updated = await editChecked(options.store, null, keyId, edit, adminOrigin(actor), check);
       return updated.ok ? showEdit(actor, updated.value, options) : updated;
     },
   };

@@ -63,10 +63,9 @@ export function ownKeyRoutes(options: OwnKeyRoutesOptions) {
     const taken = creations.take(actor);
     if (!taken.ok) return taken;
     const wanted = { ...given, expiresAtMs: days && Math.round(clock.nowMs() + days * MS_PER_DAY) };
-    const edited = await editChecked(
-      () => store.findOwn(actor.userId, keyId),
-      (key) => narrower(key, wanted, clock.nowMs()),
-      (read) => store.edit(actor.userId, keyId, wanted, originOf('page', actor, actor.actor), read),
+    const origin = originOf('page', actor, actor.actor);
+    const edited = await editChecked(store, actor.userId, keyId, wanted, origin, (key) =>
+      narrower(key, wanted, clock.nowMs()),
     );
     if (!edited.ok) return edited;
     const shown = await showEdit(actor, edited.value, options);

@@ -263,13 +263,19 @@ describe('admin_update_key', () => {
     const as = (scope: string) => bearer(other, 'root', { roles: 'adm', scope });
     const made = await other.call('create_api_key', { name: 'k', scopes: ['write', 'read'] }, await as('write read'));
     const { id } = made.body;
-    const late = proxy.delayResponseTo('k.id = ?');
+    const late = proxy.delayResponseTo('AS last_seq');
     const kept = other.call('admin_update_key', { keyId: id, scopes: ['write', 'read'], name: 'n' }, await as('read'));
     await late.made;
     const taken = await other.call('admin_update_key', { keyId: id, scopes: ['read'] }, await as(''));
     expect(taken.body).toMatchObject({ scopes: ['read'] });
     late.release();
     expect((await kept).body).toMatchObject({ code: 'scope_not_granted' });
+  });
+
+  test('of fifty edits of a key at once none is refused', async () => {
+    const { id } = await app.createKey('zoe');
+    const edits = Array.from({ length: 50 }, (_, n) => update({ keyId: id, name: `name ${n}` }));
+    expect(new Set((await Promise.all(edits)).map(({ status }) => status))).toEqual(new Set([200]));
   });
 
   test('bad input changes nothing', async () => {

@@ -58,6 +58,25 @@ test('POST /keys/update refuses what it refuses, and changes what it may, whatev
   expect(updates.map(({ changed }) => changed)).toEqual([undefined]);
 });
 
+test('an edit of a key takes five requests to a primary: one that reads the key before it, and one after it', async () => {
+  await using far = await farAway();
+  const { app, proxy, alice } = far;
+  const { id: keyId } = await app.createKey('alice');
+  const admin = await adminOf(app);
+  expect((await app.call('admin_list_keys', {}, admin)).status).toBe(200); // is he blocked?
+  const edits = [
+    () => postJson(`${app.url}/keys/update`, { keyId, name: 'by its owner' }, alice),
+    () => app.call('admin_update_key', { keyId, name: 'by an admin' }, admin),
+  ];
+  const taken: number[] = [];
+  for (const edit of edits) {
+    const before = proxy.statements();
+    expect((await edit()).status).toBe(200);
+    taken.push(proxy.statements() - before);
+  }
+  expect(taken).toEqual([5, 5]);
+});
+
 test('a rule that arrives once more, late, does not come back after it was removed', async () => {
   await using far = await farAway();
   await using issuer = await createIssuer();
