@@ -38,7 +38,7 @@ test.skipIf(!canLimit)(
 const CONNECTIONS = 1000;
 const STREAMS = 100;
 const enough = openFilesMax() > 1.2 * (CONNECTIONS + STREAMS);
-if (!enough) console.warn(`idle.test.ts is skipped: a process may open ${openFilesMax()} files here`);
+if (!enough) console.warn(`idle connections are not tried: a process may open ${openFilesMax()} files here`);
 
 test.skipIf(!enough)(
   `${CONNECTIONS} idle connections and ${STREAMS} streams beside the hot path`,
