@@ -59,9 +59,14 @@ export async function postForm(
   }
 }
 
+/** Throws a CommandError if there is no response. */
+export function assertReached(server: string, fault: string | undefined): void {
+  if (fault !== undefined) throw new CommandError(`${server} can't be reached: ${fault}`);
+}
+
 /** Says in words what came instead of what was asked for. */
-export const saidBy = ({ status, body: { error }, fault = `it responded ${status}` }: Answer): string =>
-  typeof error === 'string' ? withoutControls(error).slice(0, 100) : fault;
+export const saidBy = ({ status, body: { error } }: Answer): string =>
+  typeof error === 'string' ? withoutControls(error).slice(0, 100) : `it responded ${status}`;
 
 export interface Wish {
   readonly name: string | undefined;
@@ -75,6 +80,7 @@ export async function requestKey(server: string, { name, scopes }: Wish, signal:
     ...(scopes.length > 0 && { scope: scopes.join(' ') }),
   };
   const answer = await postForm(`${server}/device_authorization`, fields, signal);
+  assertReached(server, answer.fault);
   const { success, output } = v.safeParse(begun, answer.body);
   if (success) return output;
   const hint = answer.status === 404 ? ', as without OAUTH_DEVICE=1' : '';

@@ -7,6 +7,7 @@ import { command } from '../command.ts';
 import { CommandError, type Io, UsageError } from '../io.ts';
 import { kind, many, NAME, needed, optional, SCOPE, SPAN_MS } from '../options.ts';
 import {
+  assertReached,
   keyIn,
   NOBODY_DECIDED,
   objectIn,
@@ -120,6 +121,7 @@ async function makeChild(asking: Asking, livesMs: number): Promise<string> {
     ...(name !== undefined && { client_name: name }),
   };
   const made = await postForm(`${server}/token`, fields, signal);
+  assertReached(server, made.fault);
   const child = keyIn(made, server);
   if (child?.livesS !== undefined) {
     const { key, livesS } = child;
@@ -166,7 +168,7 @@ async function asked(asking: Asking, wish: string, scopes: readonly string[]): P
     });
     return made.key;
   }
-  if (fault !== undefined) throw new CommandError(`${server} can't be reached: ${fault}`);
+  assertReached(server, fault);
   const why = ended ?? (Date.now() < open.endsAtMs ? undefined : NOBODY_DECIDED);
   if (why === undefined) return waits(io, open);
   await kept.change(({ requests }) => {

@@ -104,6 +104,22 @@ test.each([
   expect(await createHost().header(...args)).toMatchObject({ code, stdout: '' });
 });
 
+test('a server that is away is said to be, whatever was to be asked of it', async () => {
+  const app = await createTestApp({ env: ENV });
+  const [waiting, holding, none] = [createHost(), createHost(), createHost()];
+  await waiting.header(app.url);
+  const asked = await holding.header(app.url);
+  await approve(app, asked.stderr, ['delegate']);
+  expect((await holding.header(app.url)).code).toBe(0);
+  await app.close();
+  const child = ['--child', '10m', '--scope', 'read'];
+  for (const calling of [none.header(app.url), waiting.header(app.url), holding.header(app.url, ...child)]) {
+    const { code, stdout, stderr } = await calling;
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toStartWith(`keys: ${app.url} can't be reached: `);
+  }
+});
+
 test('a redirect is not followed', async () => {
   using elsewhere = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => Response.json({}) });
   using server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => Response.redirect(elsewhere.url.href) });
