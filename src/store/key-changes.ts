@@ -46,7 +46,7 @@ WHERE id = ?1 AND user_id = ?2 AND active = 1 RETURNING key_hash`;
 // A trigger deletes the row, because a DELETE could not say who makes it.
 const REMOVE = 'UPDATE api_keys SET deleting = 1, changed_by = ?3 WHERE id = ?1 AND user_id = ?2 RETURNING key_hash';
 
-/** Select the number of the last change of ?1, for a condition of `writeAsRead`. */
+/** Select the number of the last change of ?1: what depends on what was read is written only while that is the same. */
 export const LAST_CHANGE = {
   // With the owner, by an index: a key may have events without end, those of the children that it makes.
   key: `(SELECT coalesce(max(seq), 0) FROM key_events
