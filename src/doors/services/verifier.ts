@@ -289,12 +289,10 @@ class KeyVerifier implements Verifier {
       const reports = this.#take();
       const fields = { cursor: this.#cursor, used: textOf(reports) };
       const leftMs = Math.max(1, untilMs - performance.now());
-      const { status, retryAfterS = Infinity } = await this.#server
-        .post('/changes', fields, leftMs)
-        .catch(() => NO_RESPONSE);
+      const { status } = await this.#server.post('/changes', fields, leftMs).catch(() => NO_RESPONSE);
       if (!isRefused(status)) continue;
       this.#reportLater(reports);
-      const waitMs = Math.min(pauseMs, retryAfterS * 1000, Math.max(0, untilMs - performance.now()));
+      const waitMs = Math.min(pauseMs, Math.max(0, untilMs - performance.now()));
       await new Promise((resolve) => setTimeout(resolve, waitMs));
       pauseMs *= 2;
     }
