@@ -16,8 +16,11 @@ import { createFileThread, type FileThread } from './thread.ts';
 export interface FileOptions {
   /** Leaves the file and its write-ahead log as they are. */
   readonly readOnly?: boolean;
-  /** Checks before each read and transaction, and throws a StoreOutage if it must not run. */
-  readonly check?: () => void;
+  /**
+   * Checks before each read and transaction, and throws a StoreOutage if it must not run. `now`: before a transaction and a
+   * poll of the feed, whose result is a proof; otherwise a check in the same turn of the event loop is enough.
+   */
+  readonly check?: (now: boolean) => void;
 }
 
 export type EmbeddedDatabase = ReturnType<typeof embeddedDatabase>;
@@ -28,7 +31,7 @@ export function embeddedDatabase(path: string, { readOnly = false, check = () =>
   const takeTurn = createTurns();
   const thread = createFileThread(path);
   const reader = createFileThread(path); // another, because a long read would hold up commits
-  const commits = new GroupCommit(connection, thread, takeTurn, check);
+  const commits = new GroupCommit(connection, thread, takeTurn, () => check(true));
 
   async function named<T>(run: () => Promise<T>): Promise<T> {
     try {
@@ -42,7 +45,7 @@ export function embeddedDatabase(path: string, { readOnly = false, check = () =>
     /** Retries for `withinMs` while the file is locked. */
     read: (statement, withinMs = RETRY_MS_MAX) =>
       named(async () => {
-        check();
+        check(statement.urgent === true);
         if (statement.background) return reader.read(statement);
         for (const untilMs = performance.now() + withinMs; ; await pauseWhileLocked()) {
           try {

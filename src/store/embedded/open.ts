@@ -4,6 +4,7 @@
 import { existsSync, lstatSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage, StoreOutage } from '../../ground/result.ts';
+import { nextTurn } from '../../ground/runtime.ts';
 import { expected } from '../../ground/text.ts';
 import { type Database, errorReason, type Statement, UnusableDatabase } from '../database.ts';
 import { inspect, migrate } from '../schema.ts';
@@ -39,11 +40,18 @@ const DAMAGED_TEXT =
 export function embeddedStore(path: string) {
   const idle = embeddedDatabase(path, { readOnly: true });
   let state: 'not open' | 'opening' | FilePlace | 'closed' = 'not open';
+  let isChecked = false; // in this turn of the event loop
   const db = embeddedDatabase(path, {
-    check() {
+    check(now: boolean) {
       if (state === 'not open') throw new StoreOutage('the database is not open yet');
-      const displaced = typeof state === 'object' ? state.displaced() : null;
+      if (typeof state !== 'object' || (isChecked && !now)) return;
+      const displaced = state.displaced();
       if (displaced !== null) throw new StoreOutage(displaced === 'log' ? LOG_GONE : ELSEWHERE);
+      if (isChecked) return;
+      isChecked = true;
+      void nextTurn().then(() => {
+        isChecked = false;
+      });
     },
   });
   return {
