@@ -25,12 +25,16 @@ import type { UnknownKeys } from './unknown-keys.ts';
 
 export type Changes = ReturnType<typeof createChanges>;
 
-/** How often a change is tried: of so many concurrent ones none is refused. */
+/** How often a change, and an edit, is tried: of so many concurrent ones none is refused. */
 const TRIES_MAX = 10;
+const EDIT_TRIES_MAX = 100;
 
 /** Makes a change that depends on what was read (optimistic locking). `change` resolves with null if another got in first. */
-export async function changeAsRead<T>(change: () => Promise<Result<T, Problem> | null>): Promise<Result<T, Problem>> {
-  for (let tries = 0; tries < TRIES_MAX; tries += 1) {
+export async function changeAsRead<T>(
+  change: () => Promise<Result<T, Problem> | null>,
+  triesMax = TRIES_MAX,
+): Promise<Result<T, Problem>> {
+  for (let tries = 0; tries < triesMax; tries += 1) {
     const changed = await change();
     if (changed !== null) return changed;
   }
@@ -54,8 +58,6 @@ export interface MadeEdit {
   readonly changed: Changed | null;
 }
 
-const EDIT_TRIES_MAX = 100;
-
 /**
  * Edits a key of an owner (null: anybody's) as it was read and checked, so that nobody gets back what another takes away
  * meanwhile.
@@ -68,16 +70,17 @@ export async function editChecked(
   origin: Origin,
   check: (key: ListedKey) => Result<unknown, Problem>,
 ): Promise<Result<MadeEdit, Problem>> {
-  let read = await store.findOwn(owner, keyId);
-  for (let tries = 0; read !== null && tries < EDIT_TRIES_MAX; tries += 1) {
-    const checked = check(read);
+  let key = await store.findOwn(owner, keyId);
+  return changeAsRead<MadeEdit>(async () => {
+    if (key === null) return NOT_FOUND;
+    const checked = check(key);
     if (!checked.ok) return checked;
-    const changed = await store.edit(owner, keyId, edit, origin, read.lastSeq);
-    const key = await store.findOwn(owner, keyId);
-    if (key !== null && (changed !== null || key.lastSeq === read.lastSeq)) return ok({ key, changed });
-    read = key;
-  }
-  return read === null ? NOT_FOUND : err({ code: 'overloaded' });
+    const { lastSeq } = key;
+    const changed = await store.edit(owner, keyId, edit, origin, lastSeq);
+    key = await store.findOwn(owner, keyId);
+    if (key === null) return NOT_FOUND;
+    return changed !== null || key.lastSeq === lastSeq ? ok({ key, changed }) : null;
+  }, EDIT_TRIES_MAX);
 }
 
 const NOT_FOUND = err({ code: 'key_not_found' } as const);
