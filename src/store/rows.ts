@@ -88,9 +88,19 @@ export function columnsOf(fields: { readonly [F in keyof ApiKeyRecord]?: ApiKeyR
   return { names: columns.map(([name]) => name), values: columns.map(([, value]) => value) };
 }
 
-const NAMED = { id: '', userId: '', name: '', keyHash: '', scopes: [], createdAtMs: 0, expiresAtMs: null };
+/** A record with all fields, for the names of their columns. */
+const WHOLE_RECORD: ApiKeyRecord = {
+  ...NEW_KEY,
+  id: '',
+  userId: '',
+  name: '',
+  keyHash: '',
+  scopes: [],
+  createdAtMs: 0,
+  expiresAtMs: null,
+};
 
-export const COLUMNS: readonly string[] = columnsOf({ ...NEW_KEY, ...NAMED }).names;
+export const COLUMNS: readonly string[] = columnsOf(WHOLE_RECORD).names;
 
 /** The columns of key `k`. To sort by one, qualify it: `ORDER BY k.created_at_ms` uses an index. */
 export const KEY_COLUMNS = ['row', ...COLUMNS].map((name) => `k.${name}`).join(', ');
