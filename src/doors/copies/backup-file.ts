@@ -1,6 +1,6 @@
 // Opens a backup file: copies it with its WAL or journal, checks the copy, and migrates it.
 
-import { realpathSync, type Stats, statSync } from 'node:fs';
+import { realpathSync, rmSync, type Stats, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makePrivate } from '../../ground/private-files.ts';
@@ -31,7 +31,6 @@ export async function withBackup<T>(
   copy = copyFile,
 ): Promise<T> {
   const path = join(folder, 'backup.db');
-  makePrivate(path);
   await copyBackup(file, path, copy);
   await letSignalsIn();
   const db = embeddedDatabase(path);
@@ -67,9 +66,9 @@ async function copyBackup(file: string, path: string, copy: typeof copyFile): Pr
     for (let tries = 0; tries < COPY_TRIES_MAX; tries += 1) {
       const before = statesOf(real);
       for (const part of PARTS) {
-        if (!isThere(`${real}${part}`)) continue;
+        rmSync(`${path}${part}`, { force: true }); // a log of an earlier try would take back what the file has since
         makePrivate(`${path}${part}`);
-        await copy(`${real}${part}`, `${path}${part}`);
+        if (isThere(`${real}${part}`)) await copy(`${real}${part}`, `${path}${part}`);
       }
       if (statesOf(real) === before) return;
     }

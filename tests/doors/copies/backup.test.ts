@@ -218,6 +218,25 @@ test('a file that somebody writes to while it is copied is copied anew, or refus
   await expect(refused).rejects.toThrow('of a database in use take one with keys backup');
 });
 
+test('of a file whose server stops while it is copied nothing of its log of before is taken', async () => {
+  const file = await backupOf(1);
+  const server = openDatabase(`file:${file}`);
+  await server.execute('PRAGMA journal_mode = WAL');
+  await server.execute("UPDATE api_keys SET name = 'in the log'");
+  const key = await withBackup(
+    file,
+    temporaryFolder(),
+    async ({ read }) => (await read({ sql: 'SELECT name, active FROM api_keys' }))[0],
+    async (from, to) => {
+      copyFileSync(from, to);
+      if (!from.endsWith('-wal')) return;
+      await server.execute('UPDATE api_keys SET active = 0');
+      server.close(); // moves the log into the file, and removes it
+    },
+  );
+  expect({ ...key }).toEqual({ name: 'in the log', active: 0 });
+});
+
 const NEW_KEYS = `INSERT INTO api_keys (row, id, user_id, name, key_hash, scopes, active, created_at_ms)
 SELECT value, lower(hex(randomblob(16))), 'later', 'n', lower(hex(randomblob(32))), '[]', 1, 1 FROM json_each(?)`;
 
