@@ -123,7 +123,7 @@ export class KnownKeys {
 
   /** Caches a key as refused once it has expired. */
   dropEnded(keyHash: string, key: KnownKey): void {
-    if (!this.isUsable(key) && this.#usable.get(keyHash) !== undefined) this.#refuse(keyHash, key);
+    if (!this.isUsable(key) && this.#usable.get(keyHash) === key) this.#refuse(keyHash, key);
   }
 
   isUsable(known: KnownKey | null): known is KnownKey {
@@ -155,8 +155,8 @@ export class KnownKeys {
   }
 
   /**
-   * Caches what was read, with the parent of a derived key; a usable record only if the feed will report every later
-   * change of it.
+   * Caches what was read, with the parent of a derived key, if the feed will report every later change of it. Whoever
+   * asked before may use it anyway.
    */
   #keep(keyHash: string, found: Found): KnownKey | null {
     const { record, position } = found;
@@ -171,16 +171,16 @@ export class KnownKeys {
 
   #keepOne(keyHash: string, record: PresentedKey | null, read: Holder | null, position: FeedPosition) {
     const { feed, clock, usage } = this.#options;
-    // What was read is right for everyone who asked before. But a feed ahead of it may have reported a later change.
-    const keeps = hasReached(position, feed.position);
+    const entry = { staleAtMs: clock.monotonicMs() + randomTtlMs(), readVersion: this.#owners.version };
+    // A feed ahead of what was read may have reported a later change.
+    if (!hasReached(position, feed.position)) return record && Object.assign(record, entry, { holder: read });
     const isGood = record !== null && refusalAt(record, clock.nowMs()) === null;
     const before = (isGood ? this.#usable.get(keyHash) : this.#refused.get(keyHash)?.key) ?? null;
-    const isUnchanged = keeps && record !== null && before !== null && isSame(record, before);
-    const holder = isGood && keeps && !isUnchanged && read !== null ? usage.keep(read) : read;
-    const entry = { staleAtMs: clock.monotonicMs() + randomTtlMs(), readVersion: this.#owners.version };
+    const isUnchanged = record !== null && before !== null && isSame(record, before);
+    const holder = isGood && !isUnchanged && read !== null ? usage.keep(read) : read;
     const known = isUnchanged ? Object.assign(before, entry) : record && Object.assign(record, entry, { holder });
     if (!isGood) this.#refuse(keyHash, known);
-    else if (keeps && !isUnchanged && known !== null) this.#usable.set(keyHash, known);
+    else if (!isUnchanged && known !== null) this.#usable.set(keyHash, known);
     return known;
   }
 
