@@ -123,7 +123,7 @@ async function readCounted(
       body.set(piece, bytes);
       bytes = end;
     }
-    if (isCut) return INVALID_BODY;
+    if (isCut) return OVERLOADED_BODY;
     held.keep();
     context.bodyBytes = bytes;
     return bytes === 0 ? NO_BODY : read(body.subarray(0, bytes));

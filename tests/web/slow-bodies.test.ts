@@ -32,7 +32,7 @@ const isFull = (app: TestApp) => waitFor(async () => (await status(app, LONG)) =
 
 const responded = ({ readUntil }: HttpSocket) => readUntil((text) => text.includes('\r\n\r\n'));
 const responses = (connections: readonly HttpSocket[]) =>
-  connections.map((connection) => connection.received().slice(0, 'HTTP/1.1 400'.length)).filter((text) => text !== '');
+  connections.map((connection) => connection.received().slice(0, 'HTTP/1.1 503'.length)).filter((text) => text !== '');
 
 test('bodies without their last byte are counted before they are read, and make room for others after a second', async () => {
   await using app = await createTestApp();
@@ -43,7 +43,7 @@ test('bodies without their last byte are counted before they are read, and make 
   app.clock.advance(1001);
   expect(await status(app, LONG)).toBe(200);
   await waitFor(() => responses(slow).length > 0);
-  expect(responses(slow)).toEqual(['HTTP/1.1 400']);
+  expect(responses(slow)).toEqual(['HTTP/1.1 503']);
 });
 
 test('a refused body needs no byte to be sent, and takes no room', async () => {
@@ -81,10 +81,10 @@ test('a body that keeps moving is read to its end beside others that send a byte
   }
   expect(await responded(steady)).toStartWith('HTTP/1.1 200');
   await waitFor(() => responses(dripping).length > 0);
-  expect([...new Set(responses(dripping))]).toEqual(['HTTP/1.1 400']);
+  expect([...new Set(responses(dripping))]).toEqual(['HTTP/1.1 503']);
 });
 
-test('a body that was cut off is refused, also if what has come is JSON by itself', async () => {
+test('a body that was cut off is overloaded, to be sent again, also if what has come is JSON by itself', async () => {
   await using app = await createTestApp();
   const whole = ping(20_000);
   expect(() => JSON.parse(whole)).not.toThrow();
@@ -94,5 +94,8 @@ test('a body that was cut off is refused, also if what has come is JSON by itsel
   await isFull(app);
   app.clock.advance(1001);
   expect(await status(app, LONG)).toBe(200);
-  expect(await responded(connection)).toStartWith('HTTP/1.1 400');
+  const response = await connection.readUntil((text) => text.includes('"requestId"'));
+  expect(response).toStartWith('HTTP/1.1 503');
+  expect(response).toContain('Retry-After: 1');
+  expect(response).toContain('"code":"overloaded"');
 });
