@@ -1,7 +1,7 @@
 // `keys restore`: restores a backup onto nothing, onto a file that nobody else has open, or into a remote database without
 // keys.
 
-import { chownSync, realpathSync, renameSync, rmSync, statSync } from 'node:fs';
+import { chownSync, linkSync, realpathSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config } from '../../config/config.ts';
 import {
@@ -32,8 +32,9 @@ import { removing, withPrivateFolder } from './private-folder.ts';
 
 const OWNERS_SHOWN_MAX = 20;
 const ROOT_UID = 0;
-/** What belongs to a database, the file itself last. */
-const PARTS = ['-wal', '-shm', ''];
+/** What SQLite keeps beside a database. */
+const LOG = ['-wal', '-shm'];
+const partsOf = (file: string) => [...LOG, ''].map((part) => `${file}${part}`);
 
 const REMOTE_HAS_KEYS =
   'DATABASE_URL: the database has keys, and a remote one is only restored without any; nothing was changed. Restore into a new one, and point DATABASE_URL at it';
@@ -87,24 +88,9 @@ const intoRemote = ({ backup, config, io, yes }: Given): Promise<void> =>
 async function intoFile(path: string, given: Given): Promise<void> {
   const { backup, config, io } = given;
   mustBeFile(path);
-  /** Makes the database, of which nothing is left if that fails. */
-  const make = async () => {
-    prepareDataFolder(config);
-    makeFile(path);
-    try {
-      await using held = await hold(path);
-      await migrate(held.db);
-      await restoreFile(held.db, backup, { isNew: true, actor: byCommand(io).actor });
-    } catch (error) {
-      if (error instanceof CommandError) throw error; // it is another process's now
-      const file = realpathSync(path);
-      for (const part of PARTS) rmSync(`${file}${part}`, { force: true });
-      throw error;
-    }
-  };
-
   if (!exists(config.database)) {
-    await make();
+    prepareDataFolder(config);
+    await make(path, given);
     return io.say(`there was no database at ${path}: it is made; start servers anew that had one there before`);
   }
   const before = `${realpathSync(path)}.before-${rfc3339(Date.now()).replaceAll(':', '')}`;
@@ -122,13 +108,30 @@ async function intoFile(path: string, given: Given): Promise<void> {
       given.yes,
     );
     const file = realpathSync(path);
-    for (const part of PARTS) moveIfThere(`${file}${part}`, `${before}${part}`);
-    await make().catch((error) => {
-      for (const part of PARTS) moveIfThere(`${before}${part}`, `${file}${part}`);
-      throw error;
+    const made = `${before}.part`;
+    await removing(partsOf(made), async () => {
+      await make(made, given);
+      // The damaged file stays until a whole database takes its place: without it a server would start empty.
+      linkSync(file, before);
+      for (const part of LOG) moveIfThere(`${file}${part}`, `${before}${part}`);
+      renameSync(made, file);
     });
   }
   io.say(`what was there before is in ${before}`);
+}
+
+/** Makes a database of the backup, of which nothing is left if that fails. */
+async function make(path: string, { backup, io }: Given): Promise<void> {
+  makeFile(path);
+  try {
+    await using held = await hold(path);
+    await migrate(held.db);
+    await restoreFile(held.db, backup, { isNew: true, actor: byCommand(io).actor });
+  } catch (error) {
+    if (error instanceof CommandError) throw error; // it is another process's now
+    for (const part of partsOf(realpathSync(path))) rmSync(part, { force: true });
+    throw error;
+  }
 }
 
 /** Holds the file alone, until it is closed or disposed of. Throws a CommandError if another process has it open. */

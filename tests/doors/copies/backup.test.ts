@@ -430,6 +430,20 @@ test('killed while it copies the file of before, it has changed nothing, and can
   expect(await countKeys(path)).toBe(20_000);
 });
 
+test('killed while it makes a database in place of a damaged file, that one is there, and no server starts empty', async () => {
+  const file = await backupOf(20_000);
+  const path = await restoredFrom(file);
+  const damaged = readFileSync(path).fill(0x55, 8192, 12_288);
+  writeFileSync(path, damaged);
+  const command = startKeys(at(path), ['restore', file, '--yes'], temporaryFolder());
+  await waitFor(() => readdirSync(dirname(path)).some((name) => name.includes('.before-')));
+  command.kill('SIGKILL');
+  await command.exited;
+  expect(existsSync(path) && readFileSync(path).equals(damaged)).toBe(true);
+  expect((await keysCommand(at(path), ['restore', file, '--yes'])).code).toBe(0);
+  expect(await countKeys(path)).toBe(20_000);
+});
+
 test.each([0, 0.5, 1])('killed when this part of the transaction has run, the old keys are there: %d', async (part) => {
   const file = await backupOf(5000);
   const path = await restoredFrom(file);
