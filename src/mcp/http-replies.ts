@@ -13,15 +13,7 @@ import { challengeFor, problemResponse } from '../web/problem-response.ts';
 import { refuseInClear } from '../web/router.ts';
 import { EVENT_STREAM_HEADERS, type EventStream, eventText, type Streams } from '../web/stream.ts';
 import { clientInfoOf } from './client.ts';
-import {
-  carriesApiKey,
-  errorText,
-  type Id,
-  metaOf,
-  PARSE_ERROR,
-  type RequestMessage,
-  type RpcError,
-} from './message.ts';
+import { carriesApiKey, errorText, metaOf, PARSE_ERROR, type RequestMessage } from './message.ts';
 import { deniedText } from './results.ts';
 import type { Peer, Reply } from './server.ts';
 
@@ -64,9 +56,7 @@ export function createHttpReplies(streams: Streams) {
 export function postedIn(context: RequestContext, body: Body, log: Log): Result<unknown, Response> {
   if (!body.ok) {
     const { error } = body;
-    return err(
-      error.code === 'invalid_json' ? badRequest(undefined, PARSE_ERROR) : problemResponse(error, context.requestId),
-    );
+    return err(error.code === 'invalid_json' ? unreadable() : problemResponse(error, context.requestId));
   }
   context.meta = metaOf(body.value);
   context.clientInfo = clientInfoOf(body.value);
@@ -74,9 +64,8 @@ export function postedIn(context: RequestContext, body: Body, log: Log): Result<
   return err(problemResponse(refuseInClear(log, context), context.requestId));
 }
 
-/** Creates a 400 with an error of JSON-RPC. */
-export const badRequest = (id: Id | undefined, error: RpcError) =>
-  new Response(errorText(id, error), { status: 400, headers: UNCACHED_JSON_HEADERS });
+const unreadable = () =>
+  new Response(errorText(undefined, PARSE_ERROR), { status: 400, headers: UNCACHED_JSON_HEADERS });
 
 /** Sends a reply on a stream, or the refusal if there is no room. Cuts the stream if there is no room even for that. */
 export function sendReply(stream: EventStream, text: string, refusal: () => string): void {

@@ -8,10 +8,11 @@ import { OVERLOADED, type Problem } from '../../ground/problem.ts';
 import type { Awaitable } from '../../ground/result.ts';
 import { clientInfoOf, clientText, showsWidgets, WIDGETS_SHOWN } from '../../mcp/client.ts';
 import { NO_CAPABILITIES } from '../../mcp/era.ts';
-import { accepted, badRequest, refusalOfSender, sendReply, unauthorized } from '../../mcp/http-replies.ts';
+import { accepted, createHttpReplies, refusalOfSender, sendReply, unauthorized } from '../../mcp/http-replies.ts';
 import {
   apiKeyIn,
   CODES,
+  errorText,
   type Id,
   type Message,
   type RequestMessage,
@@ -23,7 +24,6 @@ import { deniedText } from '../../mcp/results.ts';
 import type { Mcp, Peer } from '../../mcp/server.ts';
 import type { Log } from '../../watch/log.ts';
 import type { RequestContext } from '../../web/context.ts';
-import { UNCACHED_JSON_HEADERS } from '../../web/headers.ts';
 import { problemResponse, type SignIn } from '../../web/problem-response.ts';
 import type { Streams } from '../../web/stream.ts';
 import { asVisitor, createSessions, type Session, type Sessions, type Visitor } from './sessions.ts';
@@ -49,6 +49,7 @@ export type SseRoutes = ReturnType<typeof sseRoutes>;
 /** Creates the handlers of both routes, for `index.ts`, which answers what needs no session. */
 export function sseRoutes({ mcp, calledBy, streams, identify, address: server, signIn, log }: SseRouteOptions) {
   const sessions = createSessions();
+  const replies = createHttpReplies(streams);
   const reply = createReply(mcp, sessions);
 
   async function open(context: RequestContext, address: string): Promise<Response> {
@@ -92,7 +93,7 @@ export function sseRoutes({ mcp, calledBy, streams, identify, address: server, s
   }
 
   function handle(session: Session, sender: Sender, message: Message, mayChange: boolean): Awaitable<Response> {
-    if (message.kind === 'invalid') return badRequest(message.id, message.error);
+    if (message.kind === 'invalid') return replies.refusal(sender.context, errorText(message.id, message.error));
     if (mayChange && message.kind === 'notification' && message.method === 'notifications/cancelled') {
       session.calls.get(message.params.requestId as Id)?.abort();
     }
@@ -120,7 +121,7 @@ export function sseRoutes({ mcp, calledBy, streams, identify, address: server, s
   ): Promise<Response> {
     const refused = { error, status: 400, operation: calledBy(message) } as const;
     const { text } = await mcp(message, { sender, era: 'legacy', capabilities, refused });
-    return new Response(text, { status: 400, headers: UNCACHED_JSON_HEADERS });
+    return replies.refusal(sender.context, text);
   }
 
   return { sessions, open, post };

@@ -4,8 +4,9 @@
 import { describe, expect, test } from 'bun:test';
 import { defineTool, ok } from '../../../src/start/package/index.ts';
 import { postJson } from '../../support/client.ts';
+import { deafClient } from '../../support/deaf-client.ts';
 import { rows } from '../../support/everything.ts';
-import { openHttpSocket, postText } from '../../support/http-socket.ts';
+import { isWhole, openHttpSocket, postText } from '../../support/http-socket.ts';
 import { call, openSse, request } from '../../support/mcp.ts';
 import { type Runtime, startServer } from '../../support/server-process.ts';
 import {
@@ -281,5 +282,22 @@ describe.each(rows<Runtime>(['bun', 'deno'], 1))('on %s', (runtime) => {
     expect(await sessionsOf(server.url)).toBe(0);
     expect(await server.stop()).toBe(0);
     stream.drop();
+  }, 180_000);
+
+  test('errors that repeat a long id, and that nobody reads, share 16 MiB', async () => {
+    await using server = await startServer({ runtime });
+    const { pathname, search } = new URL((await openSseSocket(server.url)).postUrl);
+    const message = JSON.stringify({ ...request('ping', []), id: 'x'.repeat(1_000_000) });
+    const post = postText(pathname + search, message, { Connection: 'close' });
+    const deaf = Array.from({ length: 24 }, () => deafClient(server.url, post));
+    const beginnings = deaf.map((client) => client.read('HTTP/1.1 400'.length)); // of all, before any is read
+    const responses = deaf.map((client, at) => {
+      let response = beginnings[at] ?? '';
+      for (let read = client.read(64 * 1024); read !== ''; read = client.read(64 * 1024)) response += read;
+      return response;
+    });
+    const whole = responses.filter((response) => isWhole(response) && response.length > message.length);
+    expect(whole.length).toBeLessThanOrEqual(17); // the first bytes of one may have left already
+    expect(beginnings.filter((status) => !['HTTP/1.1 400', 'HTTP/1.1 503', ''].includes(status))).toEqual([]);
   }, 180_000);
 });
