@@ -183,8 +183,11 @@ function createDrops({ origin }: TraceSettings, clock: Clock, log: Log) {
   let cancel: Cancel | undefined;
   let isStopped = false;
   function say(): void {
-    if (unsaid > 0) log.warn('spans dropped', { count: unsaid, reason: last, endpoint: origin });
+    cancel = undefined;
+    if (unsaid === 0) return;
+    log.warn('spans dropped', { count: unsaid, reason: last, endpoint: origin });
     unsaid = 0;
+    if (!isStopped) cancel = clock.after(LOG_EVERY_MS, say);
   }
   return {
     add(count: number, reason: string): void {
@@ -192,12 +195,7 @@ function createDrops({ origin }: TraceSettings, clock: Clock, log: Log) {
       total += count;
       unsaid += count;
       last = reason;
-      if (cancel !== undefined) return;
-      say();
-      cancel = clock.after(LOG_EVERY_MS, () => {
-        cancel = undefined;
-        say();
-      });
+      if (cancel === undefined) say();
     },
     count: () => total,
     stop(): void {

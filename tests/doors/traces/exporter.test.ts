@@ -182,6 +182,33 @@ test('a receiver that hangs: one request at a time, 2,048 spans wait, the others
   await app.close();
 }, 30_000);
 
+test('dropped spans are a line a minute, also after a line that a minute had put off', async () => {
+  using collector = startCollector();
+  const { app, key } = await start(collector);
+  collector.respond(() => new Response('', { status: 400 }));
+  let dropped = 0;
+  async function drop(): Promise<void> {
+    await app.useKey(key);
+    app.clock.advance(5000);
+    dropped += 1;
+    await waitFor(async () => (await droppedOf(app)) === dropped);
+  }
+  await drop();
+  await drop();
+  expect(await dropLines(app)).toHaveLength(1);
+  app.clock.advance(55_000); // a minute since the first line
+  expect(await dropLines(app)).toHaveLength(2);
+  await drop();
+  app.clock.advance(54_999);
+  expect(await dropLines(app)).toHaveLength(2);
+  app.clock.advance(1);
+  expect((await dropLines(app)).map(({ count }) => count)).toEqual([1, 1, 1]);
+  app.clock.advance(60_000);
+  await drop();
+  expect(await dropLines(app)).toHaveLength(4);
+  await app.close();
+});
+
 test('a receiver that is away: calls go on', async () => {
   const { app, key } = await start({ url: 'http://127.0.0.1:1' });
   await calls(app, key, 100);
