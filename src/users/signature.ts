@@ -50,6 +50,10 @@ async function verifyAny<T>(keys: JwtKeys, verify: VerifyBy<T>): Promise<Result<
   }
 }
 
+/** Returns whether the token is at fault, whatever key is tried. Errors not of jose come from an unusable key. */
+const isFinal = (error: unknown): boolean =>
+  error instanceof errors.JOSEError && !(error instanceof errors.JWSSignatureVerificationFailed);
+
 /** Tries up to KEYS_TRIED_MAX keys that fit a token. The first that verifies the signature decides. */
 async function tryEach<T>(
   candidates: Iterable<Uint8Array> | errors.JWKSMultipleMatchingKeys,
@@ -62,7 +66,7 @@ async function tryEach<T>(
     try {
       return ok(await verify(() => key));
     } catch (error) {
-      if (!(error instanceof errors.JWSSignatureVerificationFailed)) return err(error);
+      if (isFinal(error)) return err(error);
     }
   }
   return err(new errors.JWSSignatureVerificationFailed());

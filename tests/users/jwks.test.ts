@@ -1,6 +1,7 @@
 // Key sets over the network: fetched, cached, rotated, out of reach. The issuer is real, the clock is moved by hand.
 
 import { expect, test } from 'bun:test';
+import { generateKeyPairSync } from 'node:crypto';
 import { createLog } from '../../src/start/package/index.ts';
 import { createJwks } from '../../src/users/jwks.ts';
 import { testClock } from '../support/clock.ts';
@@ -203,6 +204,18 @@ test('useless entries of a key set do not spoil the good ones', async () => {
   expect((await present(app, await tokenFor(app, issuer))).status).toBe(200);
   const broken = await tokenFor(app, issuer, { header: { kid: 'broken' } });
   expect((await present(app, broken)).body.code).toBe('invalid_token');
+});
+
+test('a key too short to be used does not keep a token without kid from the next one that fits', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  const good = await createKey('RS256');
+  const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 1024 });
+  const short = { ...publicKey.export({ format: 'jwk' }), alg: 'RS256', use: 'sig' };
+  issuer.overrides.set(JWKS_PATH, () => Response.json({ keys: [short, good.jwk] }));
+  expect((await present(app, await tokenFor(app, issuer, { key: good }))).status).toBe(200);
+  const stranger = await createKey('RS256');
+  expect((await present(app, await tokenFor(app, issuer, { key: stranger }))).body.code).toBe('invalid_token');
 });
 
 const UNUSABLE: [string, (issuer: Issuer) => Response][] = [
