@@ -54,6 +54,10 @@ export class RequestCaller implements Caller {
   clientAddress(): string {
     return this.#context.clientAddress();
   }
+
+  hasLeft(): Promise<boolean> {
+    return this.#context.hasLeft();
+  }
 }
 
 /**

@@ -21,6 +21,7 @@ export type KeyRefusal =
   | 'parent ended'
   | 'other_client_id'
   | 'other resource'
+  | 'client has left'
   | TokenRefusal;
 
 /** Why a token of an issuer that a rule names isn't let in. */

@@ -31,6 +31,8 @@ export interface RuleOfToken {
 export interface Caller extends RequestIds {
   /** Costs a system call, so call it late. */
   clientAddress(): string;
+  /** Resolves whether the client has hung up, and left no address for the trail. */
+  hasLeft?(): Promise<boolean>;
   /** The key of the service that verifies others' keys: look-ups of unknown keys count against it, not the address. */
   readonly lookupKeyId?: string | undefined;
   /** The servers that a key is presented for, as sent; this one by default. */

@@ -135,8 +135,12 @@ export function createVerifier(options: VerifierOptions) {
     options.audience.admits(key.resource, caller) &&
     (purpose === 'use' || purpose === 'revalidate');
 
-  const decideFirstUse = (key: KnownKey, presented: Presented): Promise<Verified> =>
-    useFirst(key, presented.keyHash, presented.caller).then((used) => evaluate(used.found, presented, used.polledAtMs));
+  async function decideFirstUse(key: KnownKey, presented: Presented): Promise<Verified> {
+    const { keyHash, caller } = presented;
+    if (await caller.hasLeft?.()) return refusal({ reason: 'client has left', ...evidenceOf(key, null) });
+    const { found, polledAtMs } = await useFirst(key, keyHash, caller);
+    return evaluate(found, presented, polledAtMs);
+  }
 
   return {
     /**

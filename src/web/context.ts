@@ -1,6 +1,7 @@
 // The context of one HTTP request: its id, address, lifetime and credentials, for every step that handles it.
 
 import { type Awaitable, isPromise } from '../ground/result.ts';
+import { nextTurn } from '../ground/runtime.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
 import { isObject } from '../ground/text.ts';
 import { redactKeys } from '../watch/redact.ts';
@@ -39,6 +40,8 @@ interface FoundRoute {
 
 /** The address of a client that has none. */
 const NO_ADDRESS = 'unknown';
+/** Turns of the event loop within which the runtime says that a client has left: mostly the next. */
+const LEAVING_TURNS_MAX = 10;
 
 /** Called when a request begins. What it returns is called with the response. */
 export type ObserveRequest = (context: RequestContext) => (response: Response) => void;
@@ -144,10 +147,19 @@ export class RequestContext {
     return this.#address === NO_ADDRESS;
   }
 
+  /** Resolves whether the client reset its connection before it was asked for its address. */
+  async hasLeft(): Promise<boolean> {
+    if (this.clientAddress() !== NO_ADDRESS) return false;
+    const { signal } = this.request;
+    for (let turns = 0; turns < LEAVING_TURNS_MAX && !signal.aborted; turns += 1) await nextTurn();
+    return signal.aborted;
+  }
+
   /**
    * Returns whether the address is needed while the client is there: whoever hangs up and changes a key would leave none in
    * the trail. Keys are changed with user tokens, and with secrets in bodies, whatever else is in the headers. Calls with a
-   * key alone, which change none and are the many, don't pay for it, nor do routes of tools for keys.
+   * key alone, which are the many, don't pay for it, nor do routes of tools for keys; the first use of a new secret, all that
+   * these change, asks `hasLeft`.
    */
   #mayChangeKeys(found: FoundRoute | undefined): boolean {
     if (found?.changesNoKeys) return false;

@@ -4,7 +4,6 @@
 import type { Pool } from '../ground/limits/pool.ts';
 import type { Problem, ProblemCode } from '../ground/problem.ts';
 import { type Awaitable, isPromise, StoreOutage } from '../ground/result.ts';
-import { nextTurn } from '../ground/runtime.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
 import type { Log, LogFields } from '../watch/log.ts';
 import { outageProblem } from '../watch/outage.ts';
@@ -54,7 +53,8 @@ export function createDispatch(options: DispatchOptions) {
     // Only POST waits: after another method a client may pipeline its next request (RFC 9112 §9.3.2).
     const turnEnd = context.method === 'POST' ? endOfTurn() : undefined;
     if (turnEnd !== undefined) await turnEnd;
-    if (context.lacksAddress && (await hasLeft(request))) {
+    // Dropped unhandled: the trail could not say from which address it came.
+    if (context.lacksAddress && (await context.hasLeft())) {
       context.endPart();
       return new Response(null); // nobody gets it
     }
@@ -127,18 +127,6 @@ export function createDispatch(options: DispatchOptions) {
     },
   };
 }
-
-/**
- * Returns whether the client reset its connection before its request was handled. Such a request is dropped unhandled:
- * the trail could not say from which address it came.
- */
-async function hasLeft({ signal }: Request): Promise<boolean> {
-  for (let turns = 0; turns < LEAVING_TURNS_MAX && !signal.aborted; turns += 1) await nextTurn();
-  return signal.aborted;
-}
-
-/** Turns of the event loop within which the runtime says that a client has left: mostly the next. */
-const LEAVING_TURNS_MAX = 10;
 
 const respondRefused = (context: RequestContext, found: Route | undefined, problem: Problem): Awaitable<Response> =>
   found?.refuse?.(context, problem) ?? problemResponse(problem, context.requestId);

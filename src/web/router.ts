@@ -29,7 +29,7 @@ export interface Handlers {
    * another server's, so CORS and HSTS are too. Excludes `get` and `post`.
    */
   readonly any?: Handler;
-  /** Its calls change no key, whatever credential they have. */
+  /** Its calls change no key, whatever credential they have, but by the first use of a new secret. */
   readonly changesNoKeys?: boolean;
   /** The problem that the path gets whatever the method, more precise than `not_found`. */
   readonly missing?: Problem;

@@ -61,3 +61,25 @@ test.each([
   expect((await app.createKey('alice')).id).toBeString(); // which came later
   expect((await changed()).map(({ address }) => address).filter((address) => address !== '127.0.0.1')).toEqual([]);
 });
+
+test.each([false, true])(
+  'the first use of a new secret, with which a rotation is complete; reset: %p',
+  async (reset) => {
+    await using app = await createTestApp();
+    const alice = await bearer(app, 'alice');
+    const secrets: string[] = [];
+    for (let made = 0; made < EACH; made += 1) {
+      const { id } = await app.createKey('alice', { scopes: ['read'] });
+      const rotated = await app.call('rotate_api_key', { keyId: id }, alice);
+      secrets.push(rotated.body.key);
+    }
+    const firstUses = async () => (await eventsIn(app, '--limit', '1000')).filter(({ kind }) => kind === 'first_used');
+    await Promise.all(
+      secrets.map((key) => sendAndLeave(app, '/tools/get_data', JSON_TYPE, '{}', { 'X-API-Key': key }, reset)),
+    );
+    if (!reset) await waitFor(async () => (await firstUses()).length === EACH);
+    for (const key of secrets) expect((await app.useKey(key)).status).toBe(200); // which came later
+    expect(await firstUses()).toHaveLength(EACH);
+    expect((await firstUses()).map(({ address }) => address).filter((address) => address !== '127.0.0.1')).toEqual([]);
+  },
+);
