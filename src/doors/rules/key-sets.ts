@@ -15,7 +15,8 @@ import type { StoredRule } from './store.ts';
 const LASTS_MS = 60 * 60_000;
 const FAILURE_PAUSE_MS = 10_000;
 const FETCHES_MAX = 4;
-const FETCH_WAIT_MS_MAX = 5000;
+/** Sixteen others may hang before, for 5 s each. Waiting in vain counts as a failure of the issuer, so it must be rare. */
+const FETCH_WAIT_MS_MAX = 20_000;
 const WAITING = { total: 1000, each: 1000 };
 
 type Named = Pick<StoredRule, 'issuer' | 'keySet'>;

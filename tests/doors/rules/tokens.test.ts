@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { exchange, JWT_BEARER } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
 import { databaseOf, executeAt, openDatabase } from '../../support/database-client.ts';
-import { createKey } from '../../support/issuer.ts';
+import { createIssuer, createKey } from '../../support/issuer.ts';
 import { openSse } from '../../support/mcp.ts';
 import { bearer, COUNTED, eventsIn, metricsOf } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -311,6 +311,44 @@ test('an issuer that is away is asked every 10 s at most', async () => {
   app.clock.advance(1);
   await useMany();
   expect(issuer.hits('/jwks')).toBe(2);
+});
+
+test('an issuer that responds has its turn behind twelve that hang, and is not taken for one of them', async () => {
+  await using workload = await startWorkload();
+  const { app, issuer, use } = workload;
+  await using hung = await createIssuer();
+  const issuers = Array.from({ length: 12 }, (_, nth) => `${hung.url}/${nth}`);
+  let asked = 0;
+  for (const url of issuers) {
+    hung.overrides.set(new URL(url).pathname, () => {
+      asked += 1;
+      return new Promise(() => {});
+    });
+    await executeAt(databaseOf(app), {
+      sql: `INSERT INTO rules (id, key_id, hash, issuer, subject, audiences, claims, created_at_ms)
+SELECT ?1, key_id, ?1, ?1, subject, audiences, claims, 0 FROM rules WHERE row = 1`,
+      args: [url],
+    });
+    await executeAt(databaseOf(app), { sql: 'INSERT INTO issuers (issuer, jwks) VALUES (?1, ?1)', args: [url] });
+  }
+  app.clock.advance(1000);
+  const tokens = await Promise.all(issuers.map((iss) => workload.token({ iss })));
+  const statuses = tokens.map(use);
+  await waitFor(() => asked === 4);
+  const others = async () => {
+    for (const _ of Array(5)) await fetch(`${app.url}/mcp/health`); // meanwhile what was sent before has arrived
+  };
+  await others();
+  const good = use(await workload.token());
+  await others();
+  for (const began of [8, 12]) {
+    app.clock.advance(FETCH_MS);
+    await Promise.race([good, waitFor(() => asked === began)]);
+  }
+  app.clock.advance(FETCH_MS);
+  expect(await good).toBe(200);
+  expect(await Promise.all(statuses)).toEqual(issuers.map(() => 503));
+  expect(issuer.hits('/jwks')).toBe(1);
 });
 
 test('while an issuer was never reached its tokens are 503 everywhere, by the name that each protocol has', async () => {
