@@ -81,11 +81,11 @@ export class Holders {
 
   /** Undoes one `keep`. `isEvicted`: for lack of memory. */
   drop(holder: Holder, isEvicted = false): void {
+    this.hasForgotten ||= isEvicted; // at the latest when the exchange that may keep it is over
     holder.keepers -= 1;
     if (holder.keepers > 0) return;
     this.#kept[holder.kind].delete(holder.id);
     if (holder.owner !== null) this.drop(holder.owner);
-    this.hasForgotten ||= isEvicted;
   }
 
   /** Returns the holder that is kept of the same key or owner; this one if none is. */

@@ -34,6 +34,10 @@ export const storedSecrets = async (url: string) =>
     value,
   ]);
 
+/** How many keys and owners have counts. */
+export const countedHolders = async (url: string): Promise<number> =>
+  (await executeAt(url, 'SELECT DISTINCT row FROM key_months')).length;
+
 /** Units that are counted for all keys of an owner together, of all days. */
 export async function countedOf(db: Read, owner: string): Promise<number> {
   const [row] = await db.read({
