@@ -2,11 +2,12 @@
 // statements, and says which errors are outages. Every call blocks the thread.
 
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
+import { createLruCache } from '../../ground/cache.ts';
 import { StoreOutage } from '../../ground/result.ts';
 import { sleep } from '../../ground/runtime.ts';
 import { errorReason, isSchemaMissing, isTextDamaged, type Row, type Statement, type Written } from '../database.ts';
 
-/** Prepared statements cached. Only composed ones, such as operators' filters, could be more. */
+/** Prepared statements cached, twice those of a day. Each day has some of its own (store/counts.ts). */
 const STATEMENTS_MAX = 200;
 
 export type SqliteConnection = ReturnType<typeof openSqlite>;
@@ -21,14 +22,14 @@ export interface SqliteOptions {
 /** Opens the file, and creates it if it doesn't exist. */
 export function openSqlite(path: string, { lockWaitMs, readOnly = false }: SqliteOptions) {
   const db = opened(path, { timeout: lockWaitMs, readOnly });
-  const prepared = new Map<string, Prepared>();
+  const prepared = createLruCache<Prepared>({ entries: STATEMENTS_MAX });
 
   function prepare(sql: string): Prepared {
     const known = prepared.get(sql);
     if (known !== undefined) return known;
     const statement = db.prepare(sql);
     const made = { statement, hasRows: statement.columns().length > 0 };
-    if (prepared.size < STATEMENTS_MAX) prepared.set(sql, made);
+    prepared.set(sql, made);
     return made;
   }
 
