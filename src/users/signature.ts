@@ -50,9 +50,9 @@ async function verifyAny<T>(keys: JwtKeys, verify: VerifyBy<T>): Promise<Result<
   }
 }
 
-/** Returns whether the token is at fault, whatever key is tried. Errors not of jose come from an unusable key. */
-const isFinal = (error: unknown): boolean =>
-  error instanceof errors.JOSEError && !(error instanceof errors.JWSSignatureVerificationFailed);
+/** Returns whether another key may verify the token: this one has not signed it, or can't be used (jose's TypeError). */
+const isOfKey = (error: unknown): boolean =>
+  error instanceof errors.JWSSignatureVerificationFailed || error instanceof TypeError;
 
 /** Tries up to KEYS_TRIED_MAX keys that fit a token. The first that verifies the signature decides. */
 async function tryEach<T>(
@@ -66,7 +66,7 @@ async function tryEach<T>(
     try {
       return ok(await verify(() => key));
     } catch (error) {
-      if (isFinal(error)) return err(error);
+      if (!isOfKey(error)) return err(error);
     }
   }
   return err(new errors.JWSSignatureVerificationFailed());

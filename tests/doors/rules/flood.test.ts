@@ -3,6 +3,7 @@
 
 import { expect, test } from 'bun:test';
 import { everything } from '../../support/everything.ts';
+import { createKey } from '../../support/issuer.ts';
 import { COUNTED, insertKey, metricsOf, NO_CONNECTION } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { startWorkload, type Workload } from './workload.ts';
@@ -102,6 +103,24 @@ test.each([
   },
   60_000,
 );
+
+test('a good token without kid that finds no place is 429, whatever keys of the set it was not tried with', async () => {
+  await using workload = await startFlooded();
+  const { use, flood } = callsTo(workload);
+  workload.issuer.keys = await Promise.all([1, 2].map(() => createKey('ES256')));
+  const good = await Promise.all(Array.from({ length: 3 * PLACES }, (_, jti) => workload.token({ jti })));
+  const falses = falseTokens(good[0] as string, BURST);
+  const flooded = flood(falses, () => HERE); // its budget
+  const statuses: number[] = [];
+  for (const token of good) void use(token, HERE).then(({ status }) => statuses.push(status));
+  while (statuses.length < good.length) {
+    void flood(falses.slice(0, PASSING), () => HERE);
+    await Bun.sleep(1); // meanwhile signatures are checked
+  }
+  expect(statuses).toContain(429);
+  expect(statuses).not.toContain(401);
+  await flooded;
+}, 60_000);
 
 test('beside a flood through a service good tokens have their turn at another, and at the server', async () => {
   await using workload = await startFlooded();
