@@ -56,16 +56,14 @@ const ownView = () => html`${workView()}
   <div class="card flush" at="listed">${page.list.view()}</div>
   ${setup.asks && html`<p><a href="#ask=" at="ask">A program asks for a key</a></p>`}`;
 
+const FULL = 'No more can be made: delete one, or ask whoever runs this server for more.';
+
 /** Draws the button for a new key. `full` says why no more can be made, or is null. */
 function createButton(full) {
-  if (full !== null) {
-    const told = () => set({ notice: 'No more can be made: delete one, or ask whoever runs this server for more.' });
-    return html`<button class="solid" at="new" aria-disabled="true" onclick=${told}>
-      Create a key (${full})
-    </button>`;
-  }
-  const create = () => set({ task: { create: true } }, 'name');
-  return html`<button class="solid" at="new" onclick=${create}>Create a key</button>`;
+  const create = () => (full === null ? set({ task: { create: true } }, 'name') : set({ notice: FULL }));
+  return html`<button class="solid" at="new" aria-disabled=${full !== null && 'true'} onclick=${create}>
+    Create a key${full !== null && ` (${full})`}
+  </button>`;
 }
 
 function view() {
