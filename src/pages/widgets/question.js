@@ -1,7 +1,18 @@
 // Draws the questions before something ends, such as whether to rotate, revoke or delete a key.
 
 import { html } from './draw.js';
-import { complaint, daysOffered, formats, inDays, isTime, isWorking, nameOf, setup, workButton } from './parts.js';
+import {
+  complaint,
+  countWords,
+  daysOffered,
+  formats,
+  inDays,
+  isTime,
+  isWorking,
+  nameOf,
+  setup,
+  workButton,
+} from './parts.js';
 
 export const ACTIONS = {
   rotate: { verb: 'Rotate', doing: 'Rotating…', warning: 'It gets a new secret, which is shown here, once.' },
@@ -20,9 +31,8 @@ export const OWN_CALLS = {
   delete: (keyId) => ['delete_api_key', { keyId }],
 };
 
-const inHours = new Intl.NumberFormat('en', { style: 'unit', unit: 'hour', unitDisplay: 'long' });
 /** Says what happens to the old key if it works until `hours` after the first use of the new one. */
-export const worksOn = (hours) => `works on, and ends ${inHours.format(hours)} after the new one is first used.`;
+export const worksOn = (hours) => `works on, and ends ${countWords(hours, 'hour')} after the new one is first used.`;
 const OVERLAP_HOURS = 24;
 const LEAKED = 'It leaked: end it now';
 /** The kinds of rotation, by what they do to the old key; the harmless one first. */
