@@ -157,8 +157,9 @@ function setAttribute(node, name, value) {
   else node.setAttribute(name, value === true ? '' : value);
 }
 
-/** Handles an event. The browser must never send a form itself. */
+/** Handles an event. The browser must never send a form itself. A key that an input method takes (229) is no command. */
 function handle(event, act) {
+  if (event.keyCode === 229) return;
   if (event.type === 'submit') event.preventDefault();
   act(event); // returning its result would cancel some events
 }

@@ -160,6 +160,32 @@ describeInBrowser('the form of a new key', (browser) => {
     });
   });
 
+  test('and an edit stay while an input method takes the keys: Enter and Escape end its word, not the form', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'old' });
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, context }) => {
+      const session = await context.newCDPSession(page);
+      const name = page.getByRole('textbox', { name: 'Name' });
+      /** Types a word as with an input method, which gets this key before the word is finished. */
+      const compose = async (text: string, key: string) => {
+        await name.focus();
+        await session.send('Input.imeSetComposition', { text, selectionStart: text.length, selectionEnd: text.length });
+        await session.send('Input.dispatchKeyEvent', { type: 'rawKeyDown', key, windowsVirtualKeyCode: 229 });
+        await session.send('Input.insertText', { text });
+      };
+      await page.getByRole('button', { name: 'Create a key' }).click();
+      await compose('すし', 'Enter');
+      expect(await name.evaluate((field) => field === document.activeElement)).toBe(true);
+      await page.getByRole('button', { name: 'Cancel' }).click();
+      await page.getByRole('button', { name: 'More about old' }).click();
+      await page.getByRole('button', { name: 'Rename: old' }).click();
+      await compose('さけ', 'Escape');
+      expect(await name.inputValue()).toBe('さけ');
+      await name.press('Enter');
+      await page.getByRole('button', { name: 'More about さけ' }).waitFor();
+    });
+  });
+
   test('is not offered where no more keys can be made: the button says so', async () => {
     await using app = await appForBrowser({ env: { OWNER_KEYS: '2' } });
     await app.createKey('alice', { name: 'one' });
