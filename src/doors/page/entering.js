@@ -102,7 +102,7 @@ const NEXT = ['task', 'new key', 'go on', 'new', 'refresh'];
 /** Draws the page, and focuses where the person continues: who has come `back`, with what was typed before. */
 function welcome(isFirst, back) {
   const { made, task, list, session } = page;
-  const isIdle = isFirst && task === null && made === null;
+  const isIdle = isFirst && task === null && made.length === 0;
   if (session.isAdmin && page.part === null) void loadPart(isIdle, back);
   const begins = isIdle && !session.isAdmin && list?.full() == null;
   set({ task: begins ? { create: true } : task });

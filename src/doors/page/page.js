@@ -32,7 +32,7 @@ function top() {
 function keysView() {
   const { task, made, list, part } = page;
   const other = part?.view() ?? null; // what an operator looks at instead
-  const mayCreate = other === null && task === null && made === null;
+  const mayCreate = other === null && task === null && made.length === 0;
   const refresh = () => {
     page.notice = '';
     return other === null ? list.refresh() : part.refresh();
@@ -50,7 +50,7 @@ function keysView() {
 }
 
 const workView = () => html`${page.task !== null && taskView(page.task)}
-  ${page.made !== null && html`<div class="card flush" at="made">${page.made.view()}</div>`}`;
+  ${page.made.map((shown) => html`<div class="card flush" at="made ${shown.copyButton}">${shown.view()}</div>`)}`;
 
 const ownView = () => html`${workView()}
   <div class="card flush" at="listed">${page.list.view()}</div>

@@ -17,7 +17,7 @@ export const page = {
   why: null, // why a sign-in is needed; '': nobody has signed in; null: none is
   list: null, // the list of the person's keys
   part: null, // the operators' part, once it is loaded (part-loader.js)
-  made: null, // a new key, while it is shown
+  made: [], // new keys, while they are shown, the newest first
   task: null, // what the person decides (task.js), and what was typed for it before (kept.js)
   left: null, // who left to sign in again, with what was typed in open rows, and the place in the operators' part
   offer: null, // the person a link would sign in, during the question (entering.js)
@@ -35,7 +35,7 @@ export function set(changed, ...places) {
 }
 
 /** Returns whether the page shows a new secret, which is nowhere else. */
-export const isKeyShown = () => page.made !== null || page.list?.holdsSecrets() === true;
+export const isKeyShown = () => page.made.length > 0 || page.list?.holdsSecrets() === true;
 
 export function askToSignIn(sentence) {
   set({ why: sentence }, sentence === '' ? '' : 'sign-in');
@@ -49,10 +49,10 @@ function endSession(detail) {
 /** Forgets everything of the previous person. */
 export function forget() {
   page.list?.close();
-  page.made?.close();
+  for (const shown of page.made) shown.close();
   page.part?.close();
   const task = isOwn(page.task) ? null : { connect: page.task.connect, ask: page.task.ask };
-  const none = { session: null, list: null, part: null, made: null, offer: null, leaving: null };
+  const none = { session: null, list: null, part: null, made: [], offer: null, leaving: null };
   newest.clear();
   set({ ...none, task, notice: '' }); // a form that the next person sees is another one
 }

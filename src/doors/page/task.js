@@ -92,13 +92,14 @@ function leaveEnded(failure) {
 }
 
 function createView(task) {
-  const saved = () => {
-    page.made.close();
-    set({ made: null }, 'new');
-  };
   const show = (made) => {
     const other = page.task === task ? null : page.task; // what was begun meanwhile stays
-    set({ task: other, made: newKey({ made, saved }) }, other === null && 'new key');
+    const saved = () => {
+      shown.close();
+      set({ made: page.made.filter((key) => key !== shown) }, 'new key', 'new');
+    };
+    const shown = newKey({ made, saved });
+    set({ task: other, made: [shown, ...page.made] }, other === null && 'new key');
     void page.list.load();
   };
   return keyForm({

@@ -156,6 +156,21 @@ describeInBrowser('an answer that comes late', (browser) => {
       await page.getByRole('button', { name: 'Cancel' }).click();
       await page.getByRole('group', { name: 'New key of slow' }).waitFor();
       expect(await name.inputValue()).toBe('half typed');
+
+      await page.getByRole('button', { name: 'Create key' }).click();
+      const secrets = page.getByRole('group', { name: /^New key of (half typed|slow)$/ });
+      await secrets.filter({ hasText: 'half typed' }).waitFor();
+      for (const called of ['half typed', 'slow']) {
+        expect(await page.evaluate(() => document.activeElement?.ariaLabel)).toBe(`New key of ${called}`);
+        const secret = page.getByRole('group', { name: `New key of ${called}` });
+        await secret.getByRole('button', { name: 'Show key' }).click();
+        const key = (await secret.locator('code').first().textContent()) ?? '';
+        expect((await app.call('whoami', {}, { 'x-api-key': key })).body).toMatchObject({ name: called });
+        expect(await page.getByRole('button', { name: 'Create a key' }).count()).toBe(0);
+        await secret.getByRole('button', { name: 'I have saved it' }).click();
+      }
+      expect(await secrets.count()).toBe(0);
+      expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Create a key');
     });
   });
 
