@@ -114,22 +114,22 @@ function limitField(name, at, [label, span], [requests, chosen = '1m'], spans) {
   </div>`;
 }
 
-/** Returns the limit and quota that were typed. */
+/** Returns the limit and quota that were typed; undefined: none. */
 export function limitsIn(typed) {
-  const [limit, quota] = ['limit', 'quota'].map((name) => typed.get(name));
-  return {
-    ...(limit && { rateLimit: { requests: Number(limit), window: typed.get('limit-per') } }),
-    ...(quota && { quota: { requests: Number(quota), period: typed.get('quota-per') } }),
+  const amountIn = (name, span) => {
+    const requests = Number(typed.get(name));
+    return requests > 0 ? { requests, [span]: typed.get(`${name}-per`) } : undefined;
   };
+  return { rateLimit: amountIn('limit', 'window'), quota: amountIn('quota', 'period') };
 }
 
-/** Returns the key that was typed, as the tools take it. */
+/** Returns the key that was typed, as the tools take it. What the person has left out is undefined. */
 export function keyIn(typed) {
   const days = typed.get('days');
   return {
     name: typed.get('name'),
     scopes: [...new Set(typed.getAll('scopes').flatMap((text) => text.split(/\s+/).filter(Boolean)))],
-    ...(days !== '' && { expiresInDays: days === 'never' ? null : Number(days) }),
+    expiresInDays: days === 'never' ? null : Number(days) || undefined,
     ...limitsIn(typed),
   };
 }

@@ -113,9 +113,6 @@ function createView(task) {
   });
 }
 
-/** What a person may leave out. A link to this page may have parameters of these names, too. */
-const LEFT_OUT = { expiresInDays: undefined, rateLimit: undefined, quota: undefined };
-
 const heading = (words) => html`<h2 id="form-title" at="task" tabindex="-1">${words}</h2>`;
 
 function connectView(task) {
@@ -149,7 +146,8 @@ function connectView(task) {
     doing: 'Handing over…',
     other: html`<a href="${setup.url}/authorize?${task.connect}">Paste a key instead, or cancel</a>
       ${task.begun && html`<button at="leave" onclick=${() => leave()}>Not now</button>`}`,
-    act: (wanted) => send('/authorize', { ...Object.fromEntries(asked), ...LEFT_OUT, ...wanted }, goBack),
+    // What the person has left out, the link's parameters of these names don't say either.
+    act: (wanted) => send('/authorize', { ...Object.fromEntries(asked), ...wanted }, goBack),
   });
 }
 
