@@ -97,18 +97,16 @@ function readAddress() {
   const [token, state, error, connect, ask] = ['token', 'state', 'error', 'connect', 'ask'].map((name) =>
     fragment.get(name),
   );
-  return { token, state, error, query, ...taskOf(connect, ask) };
+  return { token, state, error, query, task: null, why: '', ...taskOf(connect, ask) };
 }
 
-/** Returns what a link asks the person to decide, or why it can't. */
+/** Returns the `task` that a link asks the person to decide, or `why` it can't; null if it asks for nothing. */
 function taskOf(connect, ask) {
   // The page might show one of the two, and the server use the other.
-  if (connect !== null && hasTwice(connect)) return { task: null, why: TWICE };
-  if (connect !== null) return { task: { connect }, why: '' };
-  if (ask === null) return { task: null, why: '' };
+  if (connect !== null) return hasTwice(connect) ? { why: TWICE } : { task: { connect } };
+  if (ask === null) return null;
   // Other text would show a stranger's words in large letters, so the person must type the code.
-  const code = CODE.test(ask) ? ask : '';
-  return setup.asks ? { task: { ask: code }, why: '' } : { task: null, why: NO_PROGRAMS };
+  return setup.asks ? { task: { ask: CODE.test(ask) ? ask : '' } } : { why: NO_PROGRAMS };
 }
 
 function hasTwice(query) {
