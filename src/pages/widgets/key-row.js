@@ -85,8 +85,8 @@ function timesOf({ state, createdAt, expiresAt, lastUsedAt }) {
 function identity({ id, fingerprint }, rotation) {
   const other = rotation?.otherFingerprint;
   const [old, fresh] = rotation?.state === 'overlapping' ? [other, fingerprint] : [fingerprint, other];
-  const [one, both] = [{ Fingerprint: fingerprint }, { 'Fingerprint, old key': old, 'Fingerprint, new key': fresh }];
-  return Object.entries({ Id: id, ...(rotation === null ? one : both) })
+  const both = { 'Fingerprint, old key': old, 'Fingerprint, new key': fresh };
+  return Object.entries({ Id: id, ...(rotation === null ? { Fingerprint: fingerprint } : both) })
     .filter(([, value]) => value !== null)
     .map(([term, value]) => html`<dt>${term}</dt><dd><code>${value}</code></dd>`);
 }

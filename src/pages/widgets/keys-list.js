@@ -41,7 +41,8 @@ export function keysList(options) {
   list.own =
     options.own?.({
       replace: (id, item, said) => replace(list, id, item, said),
-      count: (id, children) => count(list, id, children),
+      /** Notes how many good keys a key has made. */
+      count: (id, children) => Object.assign(keyOf(list, id) ?? {}, { children }),
     }) ?? null;
   const ticking = setInterval(() => refresh(list), REFRESH_MS);
   return {
@@ -181,12 +182,6 @@ function replace(list, id, item, status = 'API key changed') {
   const { search, only } = list;
   Object.assign(list, { status, said: '', replaced: { id, search, only } });
   refresh(list);
-}
-
-/** Notes how many good keys a key has made. */
-function count(list, id, children) {
-  const key = keyOf(list, id);
-  if (key) key.children = children;
 }
 
 /** Searches. A whole key is forgotten at once, and looked for. */

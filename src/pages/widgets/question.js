@@ -109,7 +109,7 @@ export function askAbout(key, kind, { callTool, calls, done, missed, close }) {
     overlapHours = Number(target.value);
   };
   const chooseEnd = ({ target }) => {
-    expiresInDays = target.value === '' ? undefined : Number(target.value);
+    expiresInDays = Number(target.value) || undefined;
   };
   const ends = html`<select at="end of ${id}" onchange=${chooseEnd}>
     <option value="">as before</option>
