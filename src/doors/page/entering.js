@@ -64,18 +64,17 @@ export const signIn = (token, isLink = false) =>
     const isSame = isPerson(session, who);
     const result = await post('/tools/list_api_keys', token, {});
     if (page.session !== session) return;
+    who.hasNone = result.output?.keys.length === 0;
     const asks = isLink && !isSame && isAtStake();
     const mustWork = asks || (session?.token !== undefined && !isSame);
     if (result.status === 401 || who.sub === undefined || (mustWork && result.output === null)) {
       return refuse(refusalOf(who, result));
     }
-    if (asks) return set({ offer: { ...who, hasNone: hasNone(result) } }, 'offer');
+    if (asks) return set({ offer: who }, 'offer');
     begin(who, isSame, result);
   });
 
 const isPerson = (known, { sub, owner }) => known?.sub === sub && known?.owner === owner;
-
-const hasNone = ({ output }) => output?.keys.length === 0;
 
 /** Begins the person's session. `result` is the list of the person's keys, which is loaded if undefined. */
 function begin(who, isSame, result) {
@@ -93,7 +92,7 @@ function begin(who, isSame, result) {
   else show(result);
   if (!who.isAdmin) dropPart();
   void page.part?.refresh();
-  welcome(result === undefined ? who.hasNone : hasNone(result), back);
+  welcome(who.hasNone, back);
 }
 
 /** Where a person goes on; the first that is there gets the focus. */

@@ -50,7 +50,7 @@ export function keyFields({ at = '', name = '', ticked = [], more = [], daysUsua
   const choice = (scope) => html`<label class="sentence" at=${scope}>
     <input type="checkbox" name="scopes" value=${scope} checked=${ticked.includes(scope)} /><bdi>${scope}</bdi>${GIVES.has(scope) && html` <small>(${GIVES.get(scope)})</small>`}
   </label>`;
-  const others = choices.length > 0 ? 'Other scopes, with spaces between' : 'Scopes, with spaces between';
+  const others = `${choices.length > 0 ? 'Other scopes' : 'Scopes'}, with spaces between`;
   return html`<div class="field">
       <label for="name${at}">Name</label>
       <input id="name${at}" name="name" at="name${at}" value=${name} required maxlength="400" autocomplete="off"
