@@ -78,7 +78,7 @@ async function load(list, status = '') {
 
 /**
  * Takes the tool's result (parts.js). A failure removes no keys, because one may show a new secret; nor does a first
- * page remove later keys that do, or whose row is open.
+ * page remove later keys that do, or may soon, or whose row is open.
  */
 function take(list, { output, failure, status }) {
   list.loading = null;
@@ -87,7 +87,8 @@ function take(list, { output, failure, status }) {
     list.took?.(output, true);
     const plan = readPlan(output.owner);
     const cursor = textOrNull(output.nextCursor);
-    const isKept = ({ id }) => cursor !== null && (list.secrets.has(id) || list.opened.has(id));
+    const isKept = ({ id }) =>
+      cursor !== null && [list.secrets, list.questions, list.opened].some((ids) => ids.has(id));
     const keys = withKeys(list.keys.filter(isKept), output);
     Object.assign(list, { keys, plan, cursor, instead: '' });
     for (const id of list.secrets.keys()) if (keyOf(list, id) === undefined) forgetSecret(list, id);

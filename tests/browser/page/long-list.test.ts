@@ -117,6 +117,28 @@ describeInBrowser('a list in pages', (browser) => {
     await page.getByRole('heading', { name: 'New key' }).waitFor();
   });
 
+  test('shows the new secret of a key of a later page, though the list was read anew while it was made', async () => {
+    await using app = await appForBrowser();
+    await oldestOf(app);
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await press(page.getByRole('button', { name: 'Show more' }));
+      await page.getByText(`${KEYS} keys`, { exact: true }).waitFor();
+      const mayAnswer = Promise.withResolvers<void>();
+      await page.route('**/tools/rotate_api_key', async (route) => {
+        await mayAnswer.promise;
+        await route.continue();
+      });
+      await press(page.getByRole('button', { name: 'Rotate the oldest' }));
+      const question = page.getByRole('group', { name: 'Rotate the oldest?' });
+      await press(question.getByRole('button', { name: 'Rotate' }));
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await said(page, 'Refreshed at');
+      await question.waitFor();
+      mayAnswer.resolve();
+      await page.getByRole('group', { name: 'New key of the oldest' }).waitFor();
+    });
+  });
+
   test('shows a new secret until it is saved, though its key is on a page that isn’t shown any more', async () => {
     await using app = await appForBrowser();
     await oldestOf(app);
