@@ -1,7 +1,7 @@
 // The list of keys in the widget and on the page: loads, sorts and filters it, and asks before it changes a key.
 
 import { change, find, focusOn, hasFocus, redraw } from './draw.js';
-import { keyRow, readKey, readRotation, STATES, stateOf, textOrNull } from './key-row.js';
+import { keyRow, readKey, readRotation, stateOf, textOrNull } from './key-row.js';
 import { listView, ORDERS } from './list-view.js';
 import { newKey } from './new-key.js';
 import { readPlan } from './owner-line.js';
@@ -36,7 +36,8 @@ export function keysList(options) {
     loading: null, // the latest request, while it is pending
     status: '', // what is told: words, or a complaint
     opened: new Set(), // ids of rows
-    said: '', // the result of searching for a whole key
+    sought: null, // what is another object for each search
+    said: '', // the result of searching for a whole key: words, a complaint, or { id, more } of the found one
   };
   list.own =
     options.own?.({
@@ -181,40 +182,48 @@ function replace(list, id, item, status = 'API key changed') {
   const key = keyOf(list, id);
   if (key) Object.assign(key, ...readKey(item));
   const { search, only } = list;
-  Object.assign(list, { status, said: '', replaced: { id, search, only } });
+  Object.assign(list, { status, replaced: { id, search, only } });
   refresh(list);
 }
 
-/** Searches. A whole key is forgotten at once, and looked for. */
+/** Searches. A whole key is forgotten at once, and looked for. So is a pasted text in no row, until a later page has it. */
 async function search(list, field, isPasted) {
-  const { keys, hashOf, seek } = list;
+  const { hashOf, seek } = list;
   const text = field.value.trim();
-  const isOther =
-    hashOf && isPasted && ANY_KEY.test(text) && !keys.some((key) => key.text.includes(text.toLowerCase()));
+  const isListed = () => list.keys.some((key) => key.text.includes(text.toLowerCase()));
+  const isOther = hashOf && isPasted && ANY_KEY.test(text) && !isListed();
   const [key] = ((hashOf ?? seek) && KEY.exec(text)) ?? (isOther ? [text] : []);
+  const sought = {};
+  list.sought = sought;
   if (key === undefined) return change(list, { search: field.value, said: '' });
   field.value = '';
   change(list, { search: '', said: seek ? '' : 'Looking for it…' });
   if (seek) return seek(key);
   const hash = await hashOf(key);
-  if (hash === null) return change(list, { said: complaint('This browser can’t tell: it needs HTTPS.') });
-  const found = await findByHash(list, hash);
-  if (found === undefined) return change(list, { said: complaint(UNLISTED) });
-  if (found === null) return change(list, { said: NONE + oddWords(key) });
-  list.only = null;
-  show(list, found.id);
+  const found = hash && (await findByHash(list, hash));
+  if (list.sought !== sought) return; // the person looks for something else
+  if (found) {
+    list.only = null;
+    show(list, found.id, '', [field, document.body].includes(document.activeElement));
+  } else if (isListed()) {
+    field.value = text;
+    change(list, { search: text, said: '' });
+  } else if (hash === null) change(list, { said: complaint('This browser can’t tell: it needs HTTPS.') });
+  else change(list, { said: found === null ? NONE + oddWords(key) : complaint(UNLISTED) });
 }
 
 const NONE = 'None of your keys: deleted, another person’s, or one that a key has made.';
 const UNLISTED = 'Not found yet, as not all keys could be listed. Try again.';
 
-/** Says which key was found, opens its row, and focuses its panel: Enter, pressed by habit, must not close it again. */
-function show(list, id, more = '') {
-  const { name, state } = keyOf(list, id);
-  list.said = `It is “\u2068${name}\u2069”, ${STATES[state][0].toLowerCase()}. ${more}`; // a name is isolated, as in nameOf
+/**
+ * Says which key was found, opens its row, and focuses its panel: Enter, pressed by habit, must not close it again.
+ * `isAwaited`: the person does nothing else by now.
+ */
+function show(list, id, more = '', isAwaited = true) {
+  list.said = { id, more };
   if (!list.opened.has(id)) toggle(list, id);
   else redraw();
-  focusOn(`panel ${id}`);
+  if (isAwaited) focusOn(`panel ${id}`);
   center(id);
 }
 
@@ -292,7 +301,7 @@ function finish(list, id, kind, output) {
   const key = keyOf(list, id);
   list.questions.delete(id);
   list.status = typeof output.message === 'string' ? output.message : `API key ${kind}d`;
-  list.said = ''; // it may have named the key's state
+  list.said = ''; // that it was found is known
   forgetSecret(list, id);
   if (kind === 'delete') list.keys = list.keys.filter((listed) => listed !== key);
   else if (kind === 'revoke' && key) key.active = false;

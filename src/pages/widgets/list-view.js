@@ -66,7 +66,13 @@ function toolsOf(list, search) {
       </select>`
     }
   </div>
-  ${toldView(said)}`;
+  ${toldView(said.id === undefined ? said : foundWords(list))}`;
+}
+
+/** Returns words about the key that was searched for, as it is now. A name is isolated, as in nameOf. */
+function foundWords({ keys, said: { id, more } }) {
+  const { name, state } = keys.find((key) => key.id === id) ?? {};
+  return state ? `It is “\u2068${name}\u2069”, ${STATES[state][0].toLowerCase()}. ${more}` : '';
 }
 
 function statesOf(list) {

@@ -209,6 +209,19 @@ describeInBrowser('a key that is looked for', (browser) => {
     });
   });
 
+  test('is named as it is now, once another person has renamed and revoked it', async () => {
+    await using app = await appForBrowser({ env });
+    const { key, id } = await app.createKey('acme', { name: 'leaked' });
+    await withKeysPage(browser(), app, await link(app, 'acme'), async ({ page }) => {
+      await page.getByRole('searchbox').fill(key);
+      await said(page, 'It is “\u2068leaked\u2069”, active.');
+      await app.call('admin_update_key', { keyId: id, name: 'in a gist' }, await adminOf(app, 'carol'));
+      await app.call('admin_revoke_keys', { keyIds: [id] }, await adminOf(app, 'carol'));
+      await press(page, 'Refresh');
+      await said(page, 'It is “\u2068in a gist\u2069”, revoked.');
+    });
+  });
+
   test('and isn’t whole reads that, whichever part is missing', async () => {
     await using app = await appForBrowser({ env });
     const { key } = await app.createKey('acme', { name: 'production' });

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test';
 import type { Locator, Page } from 'playwright-core';
 import { describeInBrowser, takePage } from '../../support/browser.ts';
 import type { TestApp } from '../../support/test-app.ts';
-import { appForBrowser, link, said, withKeysPage } from './keys-page.ts';
+import { appForBrowser, link, paste, said, withKeysPage } from './keys-page.ts';
 
 const KEYS = 60;
 /** So many bytes in each key that one page doesn't take them all. */
@@ -51,6 +51,64 @@ describeInBrowser('a list in pages', (browser) => {
         await said(page, /^It is “.+”, active\./);
         await page.getByRole('button', { name: `More about ${name}`, expanded: true }).waitFor();
       }
+    });
+  });
+
+  test('finds by a pasted id, or a name without spaces, what is on a later page', async () => {
+    await using app = await appForBrowser();
+    const scopes = SCOPES;
+    const { id } = await app.createKey('alice', { name: 'billing-export-of-production', scopes });
+    await oldestOf(app);
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await page.getByText(/^The newest \d+ keys$/).waitFor();
+      const search = page.getByRole('searchbox');
+      for (const text of [id, 'billing-export-of-production']) {
+        await page.getByRole('button', { name: 'Refresh' }).click();
+        await page.getByText(/^The newest \d+ keys$/).waitFor();
+        await paste(page, search, text);
+        await page.getByText(`1 of ${KEYS + 1} keys`, { exact: true }).waitFor();
+        expect(await search.inputValue()).toBe(text);
+        expect(await page.getByText('None of your keys').count()).toBe(0);
+        await search.fill('');
+      }
+    });
+  });
+
+  test('shows what was pasted last, however late the others are found, and leaves the focus where it is', async () => {
+    await using app = await appForBrowser();
+    const oldest = await oldestOf(app);
+    const newest = await app.createKey('alice', { name: 'the newest' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await page.getByText(/^The newest \d+ keys$/).waitFor();
+      const search = page.getByRole('searchbox');
+      /** Looks for the oldest key, and meanwhile does something else, before its page comes. */
+      const findLate = async (act: () => Promise<unknown>) => {
+        const mayAnswer = Promise.withResolvers<void>();
+        await page.route(LISTS, async (route) => {
+          if (/cursor/.test(route.request().postData() ?? '')) await mayAnswer.promise;
+          await route.continue();
+        });
+        await paste(page, search, oldest.key);
+        await act();
+        mayAnswer.resolve();
+        await page.getByText(new RegExp(`^${KEYS + 1} keys$`)).waitFor();
+        await page.evaluate(() => new Promise(requestAnimationFrame));
+        await page.unroute(LISTS);
+      };
+      await findLate(async () => {
+        await paste(page, search, newest.key);
+        await said(page, 'It is “\u2068the newest\u2069”, active.');
+      });
+      await said(page, 'It is “\u2068the newest\u2069”, active.');
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await page.getByText(/^The newest \d+ keys$/).waitFor();
+      const name = page.getByRole('textbox', { name: 'Name' });
+      await findLate(async () => {
+        await page.getByRole('button', { name: 'Create a key' }).click();
+        await name.fill('another');
+      });
+      await said(page, 'It is “\u2068the oldest\u2069”, active.');
+      expect(await name.evaluate((field) => field === document.activeElement)).toBe(true);
     });
   });
 
