@@ -148,10 +148,10 @@ async function removeRecords(db: Database, run: Run): Promise<void> {
   for (const removal of REMOVALS) while (await removed(db, removal, run)) await sleep(PAUSE_MS);
 }
 
-/** Runs a removal once. Returns whether there may be more. */
+/** Runs a removal once. Returns whether there may be more: of a batch that is full, some may be too young. */
 async function removed(db: Database, removal: Removal, run: Run): Promise<boolean> {
   const written = await db.writeAll(statementsOf(removal, run).map((statement) => ({ ...statement, unsynced: true })));
-  return written.some(({ changed, repeated }) => changed >= BATCH_ROWS || repeated);
+  return written.some(({ changed, repeated }) => changed >= BATCH_ROWS / 2 || repeated);
 }
 
 async function removeCounts(db: Database, run: Run): Promise<void> {

@@ -129,6 +129,11 @@ SELECT unixepoch('subsec') * 1000 - ?, 'alice', 'changed', 'sql' FROM n`,
     expect(await left()).toMatchObject({ kept: 3, oldest: 1002 });
     await removeOld(opened.db, { clock, ...KEPT, eventDays: 1 });
     expect(await left()).toMatchObject({ kept: 1, oldest: 1004 }); // the newest: its number is not given again
+    await add(1001, 2 * DAY_MS); // as a restore puts them behind those that are there
+    await add(1, 0);
+    await database.execute("UPDATE key_events SET at_ms = unixepoch('subsec') * 1000 WHERE seq = 1004");
+    await removeOld(opened.db, { clock, ...KEPT, eventDays: 1 });
+    expect(await left()).toMatchObject({ kept: 2, oldest: 1004 });
     database.close();
   });
 
