@@ -4,14 +4,10 @@
 
 import type { JWTVerifyGetKey } from 'jose';
 import { compactVerify } from 'jose/jws/compact/verify';
-import type { TokenBuckets } from '../../ground/limits/rates.ts';
 import { createReservoir } from '../../ground/limits/reservoir.ts';
 import { createQueues } from '../../ground/limits/semaphore.ts';
-import type { Result } from '../../ground/result.ts';
-import type { Caller } from '../../keys/actor.ts';
-import { sourceOf } from '../../keys/unknown-keys.ts';
 import { ASYMMETRIC } from '../../users/jwks.ts';
-import { type Signed, verifySigned } from '../../users/signature.ts';
+import { verifySigned } from '../../users/signature.ts';
 import type { VerificationKeys } from '../../users/verification-keys.ts';
 
 /** When so many beyond their budget wait, some of them are refused. */
@@ -22,7 +18,8 @@ interface Waiter {
   refuse(): void;
 }
 
-export function createSignatures(budgets: TokenBuckets) {
+/** Creates the function that verifies a token's signature when its source has its turn. That throws an IssuerOutage. */
+export function createVerifyInTurn() {
   const withinBudget = createQueues<Waiter>();
   const overBudget = createReservoir<Waiter>(WAITING_MAX);
   let isServing = false;
@@ -52,18 +49,8 @@ export function createSignatures(budgets: TokenBuckets) {
     });
   }
 
-  return {
-    /** Verifies a token's signature at the cost of its source, to which a good one gives it back. Throws an IssuerOutage. */
-    async verify(token: string, keys: VerificationKeys, caller: Caller): Promise<Result<Signed<unknown>, unknown>> {
-      const source = sourceOf(caller);
-      const isWithinBudget = budgets.take(source) === 0;
-      const signed = await verifySigned(keys, token, (getKey) =>
-        inTurn(source, isWithinBudget, () => verifyBy(token, getKey)),
-      );
-      if (signed.ok && isWithinBudget) budgets.give(source, 1);
-      return signed;
-    },
-  };
+  return (token: string, keys: VerificationKeys, source: string, isWithinBudget: boolean) =>
+    verifySigned(keys, token, (getKey) => inTurn(source, isWithinBudget, () => verifyBy(token, getKey)));
 }
 
 /** Too many wait for a check of their signature. */

@@ -18,7 +18,7 @@ import { createKeySets } from './key-sets.ts';
 import { fitsSubject } from './rule.ts';
 import { createRuleSets } from './rule-sets.ts';
 import { type RulesOptions, ruleSettings } from './settings.ts';
-import { createSignatures, NoPlace } from './signatures.ts';
+import { createVerifyInTurn, NoPlace } from './signatures.ts';
 import { createRuleStore, type StoredRule } from './store.ts';
 
 type Found = Result<FoundRule | null, Problem>;
@@ -39,7 +39,7 @@ export function createTokens(options: TokensOptions) {
   const keySets = createKeySets({ clock, log });
   const ruleSets = createRuleSets(createRuleStore(db), feed, clock, keySets.keepOnly);
   const { users, audiencesOf } = ruleSettings(options);
-  const signatures = createSignatures(lookupBudgets);
+  const verifyInTurn = createVerifyInTurn();
 
   async function check(token: string, tokenHash: string, caller: Caller): Promise<Found> {
     const { polledAtMs: atMs } = feed; // before the rules are read
@@ -66,14 +66,17 @@ export function createTokens(options: TokensOptions) {
       const { refusal } = checkEarly(parsed, clock.nowMs());
       if (refusal !== null) return refused(refusal, { issuer });
     }
-    const source = keySets.of(candidates[0] as StoredRule); // there is one, and all of an issuer have the same
-    const signed = await signatures.verify(token, source, caller).catch(outage);
+    const keys = keySets.of(candidates[0] as StoredRule); // there is one, and all of an issuer have the same
+    const source = sourceOf(caller);
+    const isWithinBudget = lookupBudgets.take(source) === 0;
+    const signed = await verifyInTurn(token, keys, source, isWithinBudget).catch(outage);
     if (!signed.ok) return err(problemOf(signed.error, issuer, caller));
     const ofSubject = candidates.filter((rule) => fitsSubject(rule.subject, subject)); // few of a thousand
     const fitting = ofSubject.filter((rule) => isFit(rule, parsed, audiencesOf(rule, rule.resource)));
     const [rule] = fitting;
     if (rule === undefined) return refused('no rule', { issuer, subject, rules: candidates.length });
     if (fitting.length > 1) return refused('several rules', { issuer, subject, rules: fitting.map(({ id }) => id) });
+    if (isWithinBudget) lookupBudgets.give(source, 1); // no sooner: anybody may have a signed token of a public issuer
     const endsAtMs = Math.round(exp * 1000); // `exp` may have a fraction (RFC 7519 §2, NumericDate)
     const value = { id: rule.id, hash: rule.hash, endsAtMs, workload: { issuer, subject } };
     return ok({ value, endsAtMs, by: signed.value.by });

@@ -104,6 +104,16 @@ test.each([
   60_000,
 );
 
+test('a token that its issuer has signed, but that no rule lets in, costs its address as a false one does', async () => {
+  await using workload = await startFlooded();
+  const { flood, use } = callsTo(workload);
+  const token = await workload.token({ sub: 'repo:stranger/app' }); // anybody may have one of a public issuer
+  const copies = (count: number) => Array<string>(count).fill(token);
+  expect((await use(token, HERE)).status).toBe(401);
+  expect(await flood(copies(BURST), () => HERE)).toEqual({ checked: BURST, refused: 0 });
+  expect((await flood(copies(FLOOD), () => HERE)).checked).toBeWithin(PLACES, 2 * PLACES);
+}, 60_000);
+
 test('a good token without kid that finds no place is 429, whatever keys of the set it was not tried with', async () => {
   await using workload = await startFlooded();
   const { use, flood } = callsTo(workload);
