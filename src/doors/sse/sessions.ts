@@ -122,12 +122,17 @@ export function createSessions() {
       if (session.owners.length === 0) return claimed(session, visitor);
       return visitor.owners.length === 0 && sharesOwner(session, visitor.named) ? ok(session) : err(NO_SESSION);
     },
-    beginRequest(session: Session): void {
+    /** Answers a request, for whose end a drain of its session waits. */
+    async answering<T>(id: string, answer: () => Promise<T>): Promise<T> {
+      const session = sessions.get(id);
+      if (session === undefined) return answer();
       session.requests += 1;
-    },
-    endRequest(session: Session): void {
-      session.requests -= 1;
-      if (draining && session.requests === 0) session.stream.close();
+      try {
+        return await answer();
+      } finally {
+        session.requests -= 1;
+        if (draining && session.requests === 0) session.stream.close();
+      }
     },
     /** Ends each session as soon as it has no requests in progress, and opens no more. */
     drain(): void {

@@ -70,7 +70,10 @@ export function sseRoutes({ mcp, calledBy, streams, identify, address: server, s
     asVisitor(await sender.identify(metaKey));
 
   /** Answers a message of a session that is there. */
-  async function post(sessionId: string, context: RequestContext, posted: unknown): Promise<Response> {
+  const post = (sessionId: string, context: RequestContext, posted: unknown): Promise<Response> =>
+    sessions.answering(sessionId, () => answer(sessionId, context, posted));
+
+  async function answer(sessionId: string, context: RequestContext, posted: unknown): Promise<Response> {
     const message = readMessage(posted);
     if (message.kind === 'request') context.tool = calledBy(message)?.name;
     const sender = new Sender(context, identify, log, signIn);
@@ -147,7 +150,6 @@ function createReply(mcp: Mcp, sessions: Sessions) {
     }
     async function finished(): Promise<Response> {
       const peer: Peer = { sender, era: 'legacy', capabilities, begin, canceller };
-      sessions.beginRequest(session);
       try {
         const { text, challenge, call } = await mcp(message, peer);
         if (challenge) return unauthorized(sender, challenge, call?.response.limits);
@@ -155,10 +157,9 @@ function createReply(mcp: Mcp, sessions: Sessions) {
         return accepted();
       } finally {
         if (canceller !== undefined) session.calls.delete(message.id);
-        sessions.endRequest(session);
       }
     }
-    return Promise.race([begun.promise, finished()]);
+    return Promise.race([begun.promise, sessions.answering(session.id, finished)]);
   };
 }
 

@@ -7,6 +7,7 @@ import { postJson } from '../../support/client.ts';
 import { deafClient } from '../../support/deaf-client.ts';
 import { rows } from '../../support/everything.ts';
 import { isWhole, openHttpSocket, postText } from '../../support/http-socket.ts';
+import { createIssuer, JWKS_PATH } from '../../support/issuer.ts';
 import { call, openSse, request } from '../../support/mcp.ts';
 import { type Runtime, startServer } from '../../support/server-process.ts';
 import {
@@ -263,6 +264,26 @@ test('a graceful stop ends idle streams at once, and others when their requests 
   expect(await busy.events.next()).toBeUndefined();
   expect(await sessionsOf(app.url)).toBe(0);
 });
+
+test('a graceful stop waits for a request whose sender is being identified, and its response is sent', async () => {
+  await using issuer = await createIssuer();
+  await using app = await createTestApp({ env: { JWT_SECRET: undefined, JWT_JWKS_URL: issuer.jwksUrl } });
+  const asked = Promise.withResolvers<void>();
+  const keySet = Promise.withResolvers<Response>();
+  issuer.overrides.set(JWKS_PATH, () => {
+    asked.resolve();
+    return keySet.promise;
+  });
+  const session = await openSse(app);
+  const token = await issuer.token({ sub: 'alice', aud: app.url, exp: app.clock.nowMs() / 1000 + 60 });
+  const posted = session.post(call('list_api_keys'), { authorization: `Bearer ${token}` });
+  await asked.promise;
+  app.handler.endStreams();
+  keySet.resolve(Response.json({ keys: issuer.keys.map(({ jwk }) => jwk) }));
+  expect((await posted).status).toBe(202);
+  expect((await session.nextMessage()).result.structuredContent).toEqual({ keys: [] });
+  expect(await session.events.next()).toBeUndefined();
+}, 30_000);
 
 describe.each(rows<Runtime>(['bun', 'deno'], 1))('on %s', (runtime) => {
   test('SIGTERM ends open streams and then the process', async () => {
