@@ -125,25 +125,27 @@ export class Sender {
   }
 
   /**
-   * Resolves with the problem of a bad bearer token, because clients sign in again only after an HTTP 401. Null if the
+   * Returns the problem of a bad bearer token, because clients sign in again only after an HTTP 401. Null if the
    * token is good, missing, can't be checked now, or stands beside `X-API-Key`, which then is the credential.
    */
-  async badBearer(): Promise<Problem | null> {
+  badBearer(): Awaitable<Problem | null> {
     const { bearer, xApiKey } = this.context.credentials;
     if (bearer === null || xApiKey !== null) return null;
-    const { user, key } = await this.identify(null);
-    const verdict = user ?? key;
-    return verdict === null || verdict.ok || !isWrong(verdict.error) ? null : this.#refused(verdict.error);
+    return chain(this.identify(null), ({ user, key }) => {
+      const verdict = user ?? key;
+      return verdict === null || verdict.ok || !isWrong(verdict.error) ? null : this.#refused(verdict.error);
+    });
   }
 
   /**
-   * Resolves with the problem of a key in a header that has ended, because hosts run their helper for another key again
+   * Returns the problem of a key in a header that has ended, because hosts run their helper for another key again
    * only after an HTTP 401. Null if there is none.
    */
-  async endedKey(): Promise<Problem | null> {
+  endedKey(): Awaitable<Problem | null> {
     if (!carriesCredential(this.context.credentials)) return null;
-    const { key } = await this.identify(null);
-    return key === null || key.ok || !isEndedKey(key.error) ? null : this.#refused(key.error);
+    return chain(this.identify(null), ({ key }) =>
+      key === null || key.ok || !isEndedKey(key.error) ? null : this.#refused(key.error),
+    );
   }
 
   #refused(problem: Problem): Problem {

@@ -4,7 +4,7 @@
 import type { Sender } from '../calls/identify.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import type { RateLimitStates } from '../ground/rate-limit.ts';
-import { err, ok, type Result } from '../ground/result.ts';
+import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts';
 import type { Log } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
@@ -79,10 +79,11 @@ export function unauthorized({ context, signIn }: Sender, problem: Problem, limi
   return problemResponse(problem, requestId, challengeFor(problem, isOfClient ? signIn : null, publicUrl), limits);
 }
 
-/** Resolves with the 401 for a whole POST: for a bad bearer token if clients sign in, for a key that has ended always. */
-export async function refusalOfSender(sender: Sender, limits?: RateLimitStates): Promise<Response | null> {
-  const problem = (sender.signIn && (await sender.badBearer())) ?? (await sender.endedKey());
-  return problem && unauthorized(sender, problem, limits);
+/** Returns the 401 for a whole POST: for a bad bearer token if clients sign in, for a key that has ended always. */
+export function refusalOfSender(sender: Sender, limits?: RateLimitStates): Awaitable<Response | null> {
+  const bad = sender.signIn && sender.badBearer();
+  const found = chain(bad, (problem) => problem ?? sender.endedKey());
+  return chain(found, (problem) => problem && unauthorized(sender, problem, limits));
 }
 
 export const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
