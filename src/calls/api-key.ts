@@ -9,7 +9,7 @@ import type { KeyIdentity, Verified, VerifiedKey } from '../keys/verify.ts';
 import type { Log, LogFields, LogRepeated, RequestIds } from '../watch/log.ts';
 import { excerptOf } from '../watch/redact.ts';
 import type { Credentials } from '../web/context.ts';
-import type { Call, Refused, RequestCaller, Revalidate } from './call.ts';
+import type { Call, Principal, RequestCaller, Revalidate } from './call.ts';
 import type { Credential, Guard } from './guard.ts';
 
 export interface KeyAuth {
@@ -131,7 +131,7 @@ export const keyInstead = (presented: string | null): { readonly sent?: 'api_key
   presented !== null && isKeyShaped(presented) ? { sent: 'api_key' } : {};
 
 /** Returns whom a problem is about: a key that is in the database, or a token of an issuer that a rule names. */
-export function refusedKeyIn(problem: Problem): Refused | undefined {
+export function refusedKeyIn(problem: Problem): Principal | undefined {
   if (problem.code !== 'invalid_api_key') return undefined;
   const { keyId, keyName, userId, parentId, rule: id, issuer, subject } = problem;
   if (keyId === undefined) return issuer === undefined ? undefined : { subject: undefined };

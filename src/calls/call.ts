@@ -110,8 +110,8 @@ const revalidateBoth =
     return other.ok ? { ok: true, value: Math.min(one.value, other.value) } : other;
   };
 
-/** A known key that has ended, or a blocked user. */
-export interface Refused {
+/** Whom a credential names: a known key, be it good or ended, or a user. */
+export interface Principal {
   readonly keyId?: string;
   readonly keyName?: string | undefined;
   readonly subject: string | undefined;
@@ -130,9 +130,9 @@ export interface CallResponse {
   /** The public code of the problem that the call ended with, for the access log. */
   code: string | undefined;
   /** Who was refused, if that is known; for the access log. */
-  refused: Refused | undefined;
+  refused: Principal | undefined;
   /** Who sent the request, if that was found out already and the response may leave before the guards have decided. */
-  sender?: Refused | undefined;
+  sender?: Principal | undefined;
 }
 
 /** Who gets the result: a program or, over MCP, a model whose client may show the tool's widget. */

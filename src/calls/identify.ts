@@ -9,7 +9,7 @@ import type { Log } from '../watch/log.ts';
 import { carriesCredential, type RequestContext } from '../web/context.ts';
 import type { SignIn } from '../web/problem-response.ts';
 import { logMissing, logRefused, presentedKey, refusedKeyIn, type VerifyKey } from './api-key.ts';
-import { callerOf, type Refused, type RequestCaller } from './call.ts';
+import { callerOf, type Principal, type RequestCaller } from './call.ts';
 import type { Credential } from './guard.ts';
 import type { UserIdentity, VerifyUserJwt } from './user-jwt.ts';
 
@@ -110,7 +110,7 @@ export class Sender {
   }
 
   /** Returns whom this kind of credential names, if that has been found out. */
-  as(credential: Credential | null): Refused | undefined {
+  as(credential: Credential | null): Principal | undefined {
     const { user = null, key = null } = this.#found ?? {};
     const verdict = credential === 'user_jwt' ? user : credential === 'api_key' ? key : null;
     return verdict?.ok ? verdict.value : (verdict && refusedKeyIn(verdict.error)) || undefined;
