@@ -2,7 +2,7 @@
 
 import { isPromise } from './result.ts';
 
-/** The capacity. An entry used again before a full capacity of others was set is certain to stay. */
+/** The capacity. An entry used since the hand last passed it stays, unless PASSED_MAX others before it were, too. */
 interface Bounds<Value> {
   readonly entries?: number;
   /** The most bytes of all values together, as measured by `bytesOf`. */
