@@ -31,7 +31,7 @@ export interface Handlers {
   readonly any?: Handler;
   /** Its calls change no key, whatever credential they have, but by the first use of a new secret. */
   readonly changesNoKeys?: boolean;
-  /** The problem that the path gets whatever the method, more precise than `not_found`. */
+  /** The problem that the path gets whatever the method: one that says more than `not_found`, or that any page may read. */
   readonly missing?: Problem;
   /** Creates the response to a refusal before the handler; by default problemResponse. */
   readonly refuse?: Refuse;
