@@ -46,21 +46,21 @@ export async function testToken(text: string, options: TestingOptions): Promise<
   const settings = ruleSettings(options);
   const nowMs = clock.nowMs();
   const token = parseToken(text);
-  if (token === null) return { checks: [MALFORMED, ...unchecked('no token of this form', nowMs)], as: null };
+  if (token === null) return { checks: [formCheck(false), ...unchecked('no token of this form', nowMs)], as: null };
   if (isUsers(token.header, token.payload, settings.users)) {
-    return { checks: [WELL_FORMED, ...unchecked('a user token, which is nothing else', nowMs)], as: 'user' };
+    return { checks: [formCheck(true), ...unchecked('a user token, which is nothing else', nowMs)], as: 'user' };
   }
   const rules = (await store.list(nowMs)).filter(({ issuer }) => issuer === token.payload.iss);
   const early = EARLY_CHECKS.map((check) => shownFinding(check(token, nowMs)));
-  const signature = await signatureOf(text, rules, options);
+  const signature = await signatureCheck(text, rules, options);
   const fits = rules.map((rule) => ({ rule, findings: fitOf(rule, token, settings.audiencesOf(rule, rule.resource)) }));
   const fitting = fits.filter(({ findings }) => findings.every(({ refusal }) => refusal === null));
   const rule = fitting.length === 1 ? fitting[0]?.rule : undefined;
   const checks = [
-    ...[WELL_FORMED, issuerCheck(token, rules), ...early, signature],
+    ...[formCheck(true), issuerCheck(token, rules), ...early, signature],
     ...fits.flatMap(({ rule, findings }) => findings.map((finding) => shownFinding(finding, rule.id))),
     ruleCheck(fitting.map(({ rule }) => rule.id)),
-    rule === undefined ? notChecked('key', 'no single rule that fits', EXPECTED.key) : keyCheck(rule, options),
+    keyCheck(rule, options),
   ];
   const isLetIn =
     rule !== undefined && checks.every(({ verdict, rule: of = rule.id }) => verdict === 'ok' || of !== rule.id);
@@ -78,22 +78,17 @@ const EXPECTED = {
   key: 'a key in force, for the server that the token is presented for',
 } as const;
 
-const shownCheck = (check: string, verdict: TestedCheck['verdict'], words: Words, rule?: string): TestedCheck => ({
+/** Returns a check as it is shown. `isGood`: null, if it was not made. */
+const shownCheck = (check: string, isGood: boolean | null, words: Words, rule?: string): TestedCheck => ({
   check,
   ...(rule !== undefined && { rule }),
-  verdict,
+  verdict: isGood === null ? 'not checked' : isGood ? 'ok' : 'no',
   ...words,
-  ...(verdict === 'ok' && { help: '' }),
+  ...(isGood === true && { help: '' }),
 });
 
-const checked = (check: string, isGood: boolean, found: string, expected: string, help: string): TestedCheck =>
-  shownCheck(check, isGood ? 'ok' : 'no', { found, expected, help });
-
-const notChecked = (check: string, found: string, expected: string, help = ''): TestedCheck =>
-  shownCheck(check, 'not checked', { found, expected, help });
-
 const shownFinding = ({ check, refusal, words }: Finding, rule?: string): TestedCheck =>
-  shownCheck(check, refusal === null ? 'ok' : 'no', words(), rule);
+  shownCheck(check, refusal === null, words(), rule);
 
 /** Returns the checks after the form, none of which was made. */
 function unchecked(found: string, nowMs: number): readonly TestedCheck[] {
@@ -104,51 +99,58 @@ function unchecked(found: string, nowMs: number): readonly TestedCheck[] {
     ...early.map(({ check, words }) => [check, words().expected] as const),
     ...Object.entries(later),
   ];
-  return expected.map(([check, expected]) => notChecked(check, found, expected));
+  return expected.map(([check, expected]) => shownCheck(check, null, { found, expected, help: '' }));
 }
 
-const FORM = 'a JWT in compact form of at most 16,384 characters, in which no member stands twice';
-const WELL_FORMED = checked('form', true, 'a JWT in compact form', FORM, '');
-const MALFORMED = checked('form', false, 'something else', FORM, 'Give the token alone, as the platform made it');
+const formCheck = (isGood: boolean): TestedCheck =>
+  shownCheck('form', isGood, {
+    found: isGood ? 'a JWT in compact form' : 'something else',
+    expected: 'a JWT in compact form of at most 16,384 characters, in which no member stands twice',
+    help: 'Give the token alone, as the platform made it',
+  });
 
 function issuerCheck({ payload }: ParsedToken, rules: readonly StoredRule[]): TestedCheck {
   const found = `iss ${JSON.stringify(payload.iss) ?? 'absent'}`;
-  return checked('issuer', rules.length > 0, found, EXPECTED.issuer, 'Add a rule of this issuer: keys rule add');
+  const help = 'Add a rule of this issuer: keys rule add';
+  return shownCheck('issuer', rules.length > 0, { found, expected: EXPECTED.issuer, help });
 }
 
-async function signatureOf(text: string, rules: readonly StoredRule[], { clock, log }: TestingOptions) {
-  const unknown = (found: string, help: string) => notChecked('signature', found, EXPECTED.signature, help);
+async function signatureCheck(text: string, rules: readonly StoredRule[], { clock, log }: TestingOptions) {
+  const said = (isGood: boolean | null, found: string, help = '') =>
+    shownCheck('signature', isGood, { found, expected: EXPECTED.signature, help });
   const [first] = rules;
-  if (first === undefined) return unknown('no key set', 'No rule names the issuer, so its keys are not known');
+  if (first === undefined) return said(null, 'no key set', 'No rule names the issuer, so its keys are not known');
   try {
     const keys = createKeySets({ clock, log }).of(first);
     const signed = await verifySigned(keys, text, (getKey) => verifyBy(text, getKey));
-    if (signed.ok) return checked('signature', true, EXPECTED.signature, EXPECTED.signature, '');
+    if (signed.ok) return said(true, EXPECTED.signature);
     const isUnknown = signed.error instanceof errors.JWKSNoMatchingKey;
     const found = isUnknown ? 'a kid or alg that no key of the set has' : 'a signature by another key';
-    const help = 'Give the key set that the issuer signs with: --jwks';
-    return checked('signature', false, found, EXPECTED.signature, help);
+    return said(false, found, 'Give the key set that the issuer signs with: --jwks');
   } catch (error) {
-    return unknown(issuerOutageIn(error).reason, 'Let this machine reach the issuer, or give its key set: --jwks');
+    return said(null, issuerOutageIn(error).reason, 'Let this machine reach the issuer, or give its key set: --jwks');
   }
 }
 
 function ruleCheck(fitting: readonly string[]): TestedCheck {
-  if (fitting.length === 0) {
-    const help = 'Add a rule, if this workload may act as a key: keys rule add';
-    return checked('rule', false, 'none that fits', EXPECTED.rule, help);
-  }
-  const help = 'Remove all but one of these rules: keys rule remove';
-  return checked('rule', fitting.length === 1, fitting.join(', '), EXPECTED.rule, help);
+  const help =
+    fitting.length === 0
+      ? 'Add a rule, if this workload may act as a key: keys rule add'
+      : 'Remove all but one of these rules: keys rule remove';
+  const found = fitting.join(', ') || 'none that fits';
+  return shownCheck('rule', fitting.length === 1, { found, expected: EXPECTED.rule, help });
 }
 
-function keyCheck({ refused, resource }: StoredRule, options: TestingOptions): TestedCheck {
+function keyCheck(rule: StoredRule | undefined, options: TestingOptions): TestedCheck {
+  const said = (isGood: boolean | null, found: string, help = '') =>
+    shownCheck('key', isGood, { found, expected: EXPECTED.key, help });
+  if (rule === undefined) return said(null, 'no single rule that fits');
   const { address, config, resource: asked } = options;
+  const { refused, resource } = rule;
+  if (refused !== null) return said(false, refused, 'Give the rule another key');
   const audience = createAudience(address, config.resources);
-  const isMeant = audience.admits(resource, asked === null ? {} : { resources: [asked] });
-  const found = refused ?? (isMeant ? 'a key in force' : `a key for ${resource} alone`);
-  const help = refused === null ? 'Name that server by --resource, or bind the key to it' : 'Give the rule another key';
-  return checked('key', refused === null && isMeant, found, EXPECTED.key, help);
+  if (audience.admits(resource, asked === null ? {} : { resources: [asked] })) return said(true, 'a key in force');
+  return said(false, `a key for ${resource} alone`, 'Name that server by --resource, or bind the key to it');
 }
 
 /** Returns the key that a token acts as, and until when. */
