@@ -10,7 +10,7 @@ import { CHANGES, pageOf } from '../../store/key-reads.ts';
 import { TABLES } from '../../store/tables.ts';
 import { statementsOf } from '../../store/upkeep.ts';
 import { FOLLOWED } from './replica-file.ts';
-import { newerPagesOf, pagesOf, putChanged, putRows, type Read } from './row-copy.ts';
+import { IS_ELSEWHERE, newerPagesOf, pagesOf, putChanged, putRows, type Read } from './row-copy.ts';
 
 /** Rows read at once, some 100 KB, which block this process for a few milliseconds. */
 const PAGE_ROWS = 250;
@@ -26,7 +26,6 @@ export const POSITION: Statement = { sql: `SELECT database_id, pruned_seq AS seq
 /** First in a transaction: fails, and rolls it back, if the position has changed. */
 const IS_AT = `UPDATE feed SET database_id = iif((database_id, pruned_seq) = (?1, ?2)
 AND (SELECT mark FROM ${FOLLOWED}) IS ?3, database_id, NULL)`;
-const IS_ELSEWHERE = /NOT NULL constraint failed: feed/;
 
 export interface Pair {
   readonly local: Database;

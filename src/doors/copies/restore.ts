@@ -2,10 +2,12 @@
 // many small ones, because `sqld` aborts a transaction after 5 s.
 
 import { outageIn } from '../../ground/result.ts';
+import { systemRandom } from '../../ground/runtime.ts';
+import { mintId } from '../../keys/record.ts';
 import { type Database, firstOf, type Row, type Statement } from '../../store/database.ts';
 import { LEFT_OUT_TABLES, TABLES } from '../../store/tables.ts';
 import type { Backup } from './backup-file.ts';
-import { pagesOf, putRows, quoted, type Read, withoutTriggers } from './row-copy.ts';
+import { IS_ELSEWHERE, pagesOf, putRows, quoted, type Read, withoutTriggers } from './row-copy.ts';
 
 const RESTORED = TABLES.filter(({ backup }) => backup === 'restored');
 const EVENTS = 'key_events';
@@ -14,7 +16,7 @@ const BLOCKS = 'blocked_owners';
 const PAGE_ROWS = 1000;
 
 const NEWEST_EVENT = `SELECT coalesce(max(seq), 0) AS seq FROM ${EVENTS}`;
-/** Makes every process drop its caches. */
+/** Gives the database another id, by which every process drops its caches. */
 const NEW_ID = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
 const SECRETS = 'SELECT name, value FROM server_secrets';
 /** So that OAuth clients keep their registrations. Not where secrets are in use: one may have been replaced as it leaked. */
@@ -31,8 +33,8 @@ interface RestoreOptions {
   readonly progress?: (done: number, total: number) => void;
 }
 
-/** Returns the statements that end a restore. `newest`: the number here of the backup's newest event. */
-async function lastStatements({ read }: Backup, newest: number, { isNew, actor }: RestoreOptions, condition = '') {
+/** Returns the statements that end a restore, but for a new id. `newest`: the number here of the backup's newest event. */
+async function lastStatements({ read }: Backup, newest: number, { isNew, actor }: RestoreOptions) {
   const secrets = isNew ? await read({ sql: SECRETS }) : [];
   const { at } = firstOf(await read({ sql: BEGUN_AT }));
   return [
@@ -40,10 +42,9 @@ async function lastStatements({ read }: Backup, newest: number, { isNew, actor }
     { sql: TAKE_AGE, args: [at ?? null] },
     ...secrets.map(({ name, value }) => ({ sql: TAKE_SECRET, args: [name ?? null, value ?? null] })),
     {
-      sql: `INSERT INTO ${EVENTS} (owner, kind, how, actor, backup_seq) SELECT '', 'restored', 'command', ?1, ?2 ${condition}`,
+      sql: `INSERT INTO ${EVENTS} (owner, kind, how, actor, backup_seq) VALUES ('', 'restored', 'command', ?1, ?2)`,
       args: [actor, newest],
     },
-    NEW_ID,
   ];
 }
 
@@ -62,6 +63,7 @@ export async function restoreFile(db: Database, backup: Backup, options: Restore
       await insertAll(db, backup, 'INSERT OR IGNORE', BLOCKS),
       { sql: await missingEvents(db, backup), args: [after, shift] },
       ...(await lastStatements(backup, (await newestIn(backup)) + shift, options)),
+      NEW_ID,
     ]),
   );
   await db.read({ sql: 'DETACH backup' });
@@ -121,9 +123,13 @@ async function knownUpTo(db: Database, backup: Backup): Promise<number> {
   return isSame ? Number(same.seq) : 0;
 }
 
-// A remote database. Until the last transaction a row of `upkeep`, by which a restore knows itself, says since when it is
-// under way, and after which event. What a killed one has put goes: keys without an event since then, and older events
-// behind that one.
+// A remote database. A write may be sent twice, and arrive late: each names the id that the database has by then, and a step
+// that isn't to be repeated gives it another. Until the last one a row of `upkeep` says since when the restore is under way,
+// and after which event. What a killed one has put goes: keys without an event since then, and older events behind that one.
+
+const ID: Statement = { sql: 'SELECT database_id AS id FROM feed' };
+/** Returns the first statement of a transaction: it gives the database the id ?2, and fails if its id isn't ?1. */
+const takeId = (condition: string) => `UPDATE feed SET database_id = iif(database_id = ?1 AND ${condition}, ?2, NULL)`;
 
 const MARK = 'restore after ';
 const BEGUN = `FROM upkeep WHERE task GLOB '${MARK}*'`;
@@ -141,7 +147,7 @@ WHERE e.seq > b.seq AND e.at_ms < b.at_ms`,
 ] as const;
 const BEGIN = `INSERT INTO upkeep (task, at_ms)
 SELECT coalesce((SELECT task ${BEGUN}), '${MARK}' || (${NEWEST_EVENT})), CAST(unixepoch('subsec') * 1000 AS INTEGER) WHERE true
-ON CONFLICT (task) DO UPDATE SET at_ms = max(excluded.at_ms, at_ms + 1) RETURNING at_ms`;
+ON CONFLICT (task) DO UPDATE SET at_ms = max(excluded.at_ms, at_ms)`;
 
 /** Returns whether the database has keys, other than those of a restore that was killed. */
 export const hasKeys = async ({ read }: Database): Promise<boolean> => (await read({ sql: HAS_KEYS })).length > 0;
@@ -157,24 +163,21 @@ export async function restoreRemote(db: Database, backup: Backup, options: Resto
     done = Math.min(done + rows, total);
     options.progress?.(done, total);
   };
-  const { putAll, putBehind, isOurs } = await beginRestore(db);
+  const { put, putBehind } = await beginRestore(db);
   const columnsFrom = readsCommon(db, backup);
   for await (const rows of pagesOf(backup.read, BLOCKS, PAGE_ROWS, { columnsFrom }))
-    await putAll(putRows('IGNORE', BLOCKS, rows));
+    await put(putRows('IGNORE', BLOCKS, rows));
   for (const { name: table, growsBy } of RESTORED) {
     let last = 0;
     for await (const rows of partsOf(pagesOf(backup.read, table, PAGE_ROWS, { columnsFrom }))) {
-      if (growsBy === null) await putAll(putRows('REPLACE', table, rows));
+      if (growsBy === null) await put(putRows('REPLACE', table, rows));
       else if (await putBehind(table, growsBy, rows, last)) last = Number(rows.at(-1)?.[growsBy]);
       else throw new DatabaseInUse();
       if (table === 'api_keys') putSoFar(rows.length);
     }
   }
   const newest = await putEvents(db, backup, putBehind, putSoFar);
-  await putAll([
-    ...(await lastStatements(backup, newest, options, `WHERE ${isOurs}`)),
-    `DELETE ${BEGUN} AND ${isOurs}`,
-  ]);
+  await put([...(await lastStatements(backup, newest, options)), `DELETE ${BEGUN}`], { nextId: newId() });
 }
 
 /** The most characters of a page, of up to three bytes each: a remote database takes an argument of 5 MB. */
@@ -192,28 +195,39 @@ async function* partsOf(pages: AsyncIterable<readonly Row[]>): AsyncGenerator<re
 /** Puts a page behind the row with number `last`. Returns false, and puts nothing, if another row came behind it first. */
 type PutBehind = (table: string, key: 'row' | 'seq', rows: readonly Row[], last: number) => Promise<boolean>;
 
+const newId = () => mintId(systemRandom);
+
 async function beginRestore(db: Database) {
-  const putAll = async (statements: readonly (string | Statement)[]) =>
-    db.writeAll(await withoutTriggers(db, statements));
+  const idThere = async () => String(firstOf(await db.read(ID)).id);
+  let id = await idThere();
+  /** Runs statements in one transaction. Throws DatabaseInUse if somebody else has changed the id, or the condition fails. */
+  async function put(statements: readonly (string | Statement)[], { nextId = id, condition = 'true' } = {}) {
+    const take = { sql: takeId(condition), args: [id, nextId] };
+    try {
+      await db.writeAll(await withoutTriggers(db, [take, ...statements]));
+    } catch (error) {
+      if (!IS_ELSEWHERE.test(String(error))) throw error;
+      // A try whose response was lost may have run.
+      if (nextId === id || (await idThere()) !== nextId) throw new DatabaseInUse();
+    }
+    id = nextId;
+  }
+
   for (const [table, left] of LEFT) {
     const remove = `DELETE FROM ${table} WHERE rowid IN (${left} LIMIT ${PAGE_ROWS})`;
-    while ((await db.read({ sql: `${left} LIMIT 1` })).length > 0) await putAll([remove, NEW_ID]);
+    while ((await db.read({ sql: `${left} LIMIT 1` })).length > 0) await put([remove], { nextId: newId() });
   }
-  if (await hasKeys(db)) throw new DatabaseInUse();
-  await putAll(RESTORED.map(({ name }) => `DELETE FROM ${name}`));
-  const begun = firstOf((await db.write({ sql: BEGIN })).rows).at_ms;
-  const isOurs = `EXISTS (SELECT 1 ${BEGUN} AND at_ms = ${begun})`;
+  const empty = RESTORED.map(({ name }) => `DELETE FROM ${name}`);
+  await put([...empty, BEGIN], { nextId: newId(), condition: `NOT EXISTS (${HAS_KEYS})` });
   const putBehind: PutBehind = async (table, key, rows, last) => {
     const names = Object.keys(rows[0] ?? {});
-    const condition = `WHERE (SELECT coalesce(max(${key}), 0) FROM ${table}) = ${last} AND ${isOurs}`;
-    await putAll(putRows('IGNORE', table, rows).map(({ sql, args = [] }) => ({ sql: `${sql} ${condition}`, args })));
-    const isPut = `EXISTS (SELECT 1 FROM ${table} WHERE (${names.map(quoted)}) IS (${names.map((_, at) => `?${at + 1}`)}))`;
+    const condition = `WHERE (SELECT coalesce(max(${key}), 0) FROM ${table}) = ${last}`;
+    await put(putRows('IGNORE', table, rows).map(({ sql, args = [] }) => ({ sql: `${sql} ${condition}`, args })));
+    const isPut = `SELECT 1 FROM ${table} WHERE (${names.map(quoted)}) IS (${names.map((_, at) => `?${at + 1}`)})`;
     const args = names.map((name) => rows.at(-1)?.[name] ?? null);
-    const found = firstOf(await db.read({ sql: `SELECT ${isPut} AS "isPut", ${isOurs} AS "isOurs"`, args }));
-    if (found.isOurs !== 1) throw new DatabaseInUse();
-    return found.isPut === 1;
+    return (await db.read({ sql: isPut, args })).length > 0;
   };
-  return { putAll, putBehind, isOurs };
+  return { put, putBehind };
 }
 
 const MISSING = `SELECT p.key AS at FROM json_each(?) p LEFT JOIN ${EVENTS} e ON e.seq = p.value ->> 'seq'

@@ -5,6 +5,9 @@ import { changesOf } from '../../ground/change-feed.ts';
 import { type Database, held, type Row, type Statement } from '../../store/database.ts';
 import type { TableFacts } from '../../store/tables.ts';
 
+/** Matches the error of a transaction whose first statement has found another id in `feed` than expected. */
+export const IS_ELSEWHERE = /NOT NULL constraint failed: feed/;
+
 export type Read = (statement: Statement) => Promise<readonly Row[]>;
 
 /** Quotes the name of a column, which may have been added by hand. */

@@ -370,6 +370,41 @@ test('a restore into a remote database that another one has taken over puts noth
   expect(await restored(client)).toEqual(wanted);
 });
 
+test('a write into a remote database that is sent twice, or arrives late, changes nothing', async () => {
+  const { file, rows: wanted } = await richBackup();
+  await using started = new AsyncDisposableStack();
+  const { store, client } = await remoteDatabase(started);
+  const killed = meddledWith(store.db, () => Promise.reject(new Error('killed')));
+  await expect(restoreInto(killed, file)).rejects.toThrow('killed');
+  const late: (() => Promise<unknown>)[] = [];
+  const arriveLate = async () => {
+    for (const write of late) await write().catch(() => {}); // whatever it says, nobody hears it
+  };
+  const twice = async <T>(write: () => Promise<T>): Promise<T> => {
+    late.push(write);
+    await arriveLate();
+    return write();
+  };
+  const db: Database = {
+    ...store.db,
+    write: (one) => twice(() => store.db.write(one)),
+    writeAll: (all) => twice(() => store.db.writeAll(all)),
+  };
+  await restoreInto(db, file);
+  expect(await restored(client)).toEqual(wanted);
+  await client.batch([
+    'UPDATE api_keys SET active = 0 WHERE row = 5',
+    'UPDATE owners SET keys_max = 1',
+    'DELETE FROM rules',
+    'DELETE FROM blocked_owners',
+    "INSERT INTO codes (hash, ends_at_ms, content) VALUES ('of a client', 1, '')",
+  ]);
+  const all = async () => [await restored(client), (await client.execute('SELECT hash FROM codes')).rows.map(plain)];
+  const changed = await all();
+  await arriveLate();
+  expect(await all()).toEqual(changed);
+}, 30_000);
+
 test('while a file is held for a restore, a server that starts waits; then it has what was restored', async () => {
   const app = await createTestApp({ store: 'embedded' });
   const kept = await app.createKey('alice');
