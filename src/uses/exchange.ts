@@ -77,9 +77,13 @@ export class Exchange {
     if (this.#early.size === 1) this.#schedule();
   }
 
-  /** Returns the holders with uses that the database may lack. */
-  get unsent(): readonly Holder[] {
-    return [...new Set([...this.#waiting, ...(this.#unconfirmed?.holders ?? [])])];
+  /** Returns the keys of these owners with uses that the database may lack. Copies none of the others: many may wait. */
+  unsentOf(owners: ReadonlySet<string>): ReadonlySet<Holder> {
+    const unsent = new Set<Holder>();
+    for (const holders of [this.#waiting, this.#unconfirmed?.holders ?? []]) {
+      for (const holder of holders) if (holder.kind === 'key' && owners.has(holder.userId)) unsent.add(holder);
+    }
+    return unsent;
   }
 
   /** Returns the number of the last exchange that is complete; 0: none. */

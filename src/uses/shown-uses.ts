@@ -41,11 +41,11 @@ export interface KnownUses {
   readonly key: (keyId: string) => Holder | undefined;
   readonly owner: (owner: string) => Holder | undefined;
   /** Returns the keys of these owners with uses that the database may lack. */
-  readonly unsent: (owners: ReadonlySet<string>) => readonly Holder[];
+  readonly unsent: (owners: ReadonlySet<string>) => ReadonlySet<Holder>;
 }
 
 /** What a process without holders of its own knows. */
-export const NOTHING_KNOWN: KnownUses = { key: () => undefined, owner: () => undefined, unsent: () => [] };
+export const NOTHING_KNOWN: KnownUses = { key: () => undefined, owner: () => undefined, unsent: () => new Set() };
 
 /** The days (UTC) whose uses are shown, or count against a quota. */
 interface Shown {
@@ -83,11 +83,11 @@ export const createShownUses = (store: UsesStore, clock: Clock, known: KnownUses
   async usesOfOwners(owners: readonly OwnerWithKeys[]): Promise<(owner: string) => OwnerUsed> {
     const shown = shownAt(clock.nowMs());
     const names = owners.map(({ owner }) => owner);
-    const asked = new Set(known.unsent(new Set(names)));
+    const asked = known.unsent(new Set(names));
     const keyIds = [...asked].map(({ id }) => id);
     const ownersKeys = owners.reduce((sum, { keys }) => sum + keys, 0);
     const stored = await store.usesByDay({ keyIds, owners: names, ownersKeys }, shown.first);
-    const unsent = Map.groupBy(asked.union(new Set(known.unsent(new Set(names)))), ({ userId }) => userId);
+    const unsent = Map.groupBy(asked.union(known.unsent(new Set(names))), ({ userId }) => userId);
     return (owner) => {
       const sums = new Map(stored.keys.get(owner));
       for (const key of unsent.get(owner) ?? []) addUnsent(sums, key, stored.key.get(key.id), asked.has(key));

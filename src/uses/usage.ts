@@ -116,7 +116,7 @@ export function createUsage(options: UsageOptions) {
 const knownUses = (known: Holders, exchange: Exchange): KnownUses => ({
   key: known.find,
   owner: known.findOwner,
-  unsent: (owners) => exchange.unsent.filter(({ kind, userId }) => kind === 'key' && owners.has(userId)),
+  unsent: (owners) => exchange.unsentOf(owners),
 });
 
 /** Creates what the cache of keys does with holders. */

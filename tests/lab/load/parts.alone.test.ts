@@ -1,9 +1,10 @@
-// What a new key costs a full cache, and a permit that is given back many who wait.
+// What a new key costs a full cache, a permit that is given back many who wait, and an owner's plan many keys in use.
 
 import { expect, test } from 'bun:test';
 import { createLruCache } from '../../../src/ground/cache.ts';
 import { createFairSemaphore, type Release } from '../../../src/ground/limits/semaphore.ts';
 import { testClock } from '../../support/clock.ts';
+import { keyOf, usageOver } from '../../uses/usage-over.ts';
 
 test('a million new keys cost no more each when it is full than when it is empty', () => {
   const fill = (count: number, entries: number) => {
@@ -46,3 +47,20 @@ test('a permit that is given back costs no more with 4,000 owners waiting than w
   const [one, many] = [Math.min(await releaseUs(1), await releaseUs(1)), await releaseUs(WAITING)];
   expect(many).toBeLessThan(3 * one + 5);
 });
+
+test('what the keys of an owner have used is found among 100,000 in use by looking at each, and copying none', async () => {
+  const usage = usageOver(async () => {});
+  const owners = Array.from({ length: 100_000 }, (_, at) => `owner ${at}`);
+  for (const owner of owners) usage.note(keyOf(owner), 1);
+  const all = new Set(owners.map((userId) => ({ kind: 'key', userId })));
+  async function userMs(run: () => unknown): Promise<number> {
+    await run();
+    const from = process.cpuUsage();
+    for (let times = 0; times < 10; times += 1) await run();
+    return process.cpuUsage(from).user / 10_000;
+  }
+  const asked = new Set(['owner 7']);
+  const look = () => [...all.values().filter(({ kind, userId }) => kind === 'key' && asked.has(userId))].length;
+  const passMs = Math.min(await userMs(look), await userMs(look));
+  expect(await userMs(() => usage.usesOfOwners([{ owner: 'owner 7', keys: 1 }]))).toBeLessThan(4 * passMs + 2);
+}, 60_000);
