@@ -91,7 +91,8 @@ export function createRoutes(options: ApiOptions): readonly Route[] {
   });
   const lazily = atFirstUse('api', import.meta.url);
   const openapi = lazily(async () => (await import('./openapi.ts')).openapiRoute(tools));
-  const preview = lazily(async () => {
+  const ofWidgets = atFirstUse('pages/widgets', new URL('../pages/widgets/preview.ts', import.meta.url).href);
+  const preview = ofWidgets(async () => {
     const { previewRoute } = await import('../pages/widgets/preview.ts');
     return previewRoute({ production, revocationLagMaxMs, tools, resources: offered.resources });
   });

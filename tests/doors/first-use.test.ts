@@ -146,3 +146,19 @@ test.each(RUNTIMES)(
   },
   60_000,
 );
+
+test.each(RUNTIMES)(
+  'on %s, the preview of widgets says to restart where their files have changed, as the widgets do',
+  async (runtime) => {
+    const root = copyFor(runtime);
+    await using server = await start(root, runtime);
+    appendFileSync(join(root, 'src/pages/widgets/preview.ts'), '// another version\n');
+    expect((await fetch(`${server.url}/widgets/preview`)).status).toBe(500);
+    await waitFor(() => errors(server).length === 1);
+    expect(errors(server)[0].error).toStartWith(
+      'Error: pages/widgets: its files have changed since the start; restart the server',
+    );
+    expect(await isAlive(server)).toBe(true);
+  },
+  60_000,
+);
