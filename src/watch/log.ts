@@ -240,7 +240,10 @@ class LineWriter {
   }
 
   add(bytes: Uint8Array): void {
-    if (bytes.length > CHUNK_BYTES) return void this.#handOver(bytes);
+    if (bytes.length > CHUNK_BYTES) {
+      void this.flush(); // what the line begins with
+      return void this.#handOver(bytes);
+    }
     this.#chunk.set(bytes, this.#used);
     this.#used += bytes.length;
   }

@@ -52,6 +52,18 @@ describe('events', () => {
     ]);
   });
 
+  test('a use is one line also where the owner is longer than the buffer', async () => {
+    await using app = await createTestApp({ store: 'embedded' });
+    const { id, key } = await app.createKey('alice');
+    const userId = 'x'.repeat(70_000);
+    await executeAt(databaseOf(app), {
+      sql: 'UPDATE api_keys SET user_id = ? WHERE id = ?',
+      args: [userId, id],
+    });
+    expect((await app.useKey(key)).status).toBe(200);
+    expect(await named(app, 'API key authentication successful')).toMatchObject([{ keyId: id, userId }]);
+  });
+
   test('a request refused for its host, its origin or plain HTTP is found by its id', async () => {
     await using app = await createTestApp({ env: { NODE_ENV: 'production' } });
     const asked = [{ host: 'other.example' }, { origin: 'https://other.example' }, { 'x-api-key': 'x' }];
