@@ -14,6 +14,7 @@ import { IssuerOutage, issuerOutageIn } from './verification-keys.ts';
 /** The timeout of a whole lookup: up to three metadata addresses, then the key set. */
 const FETCH_MS_MAX = 5000;
 const PAGE_WAIT_MS_MAX = 2000;
+const START_WAIT_MS_MAX = 2000;
 const DOCUMENT_BYTES_MAX = 256 * 1024; // key sets of large issuers have a few KB
 
 /** Another issuer's name is cut to fit a line. */
@@ -55,9 +56,10 @@ export async function demandKeySet(issuer: string, clock: Clock): Promise<void> 
   await discoverJwksUri(issuer, clock).catch((error) => refuse(issuer, error));
 }
 
-/** Throws an Error for the operator if the issuer's metadata names another issuer. */
+/** Throws an Error for the operator if metadata of the issuer names another issuer, and none this one. */
 export async function checkIssuer(issuer: string, clock: Clock): Promise<void> {
-  await discoverSignIn(issuer, clock).catch((error) => {
+  const found = inTime(clock, START_WAIT_MS_MAX, (signal) => fromMetadata(issuer, () => null, signal));
+  await found.catch((error) => {
     if (issuerOutageIn(error).otherIssuer !== null) refuse(issuer, error);
   });
 }

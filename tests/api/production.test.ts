@@ -63,6 +63,14 @@ describe('start', () => {
     );
   });
 
+  test('succeeds with an issuer of whose metadata, without a sign-in, another address names another issuer', async () => {
+    await using issuer = await createIssuer();
+    const other = Response.json({ issuer: 'http://127.0.0.1:1', jwks_uri: issuer.jwksUrl });
+    issuer.overrides.set('/.well-known/openid-configuration', () => other.clone());
+    await using server = await startServer({ env: { ...env, JWT_ISSUER: issuer.url } });
+    expect((await fetch(server.url)).status).toBe(200);
+  });
+
   test.each<[string, (issuer: string) => Record<string, string>]>([
     ['with an issuer', (issuer) => ({ ...env, JWT_ISSUER: issuer })],
     ['with a key set, reached or not', () => ({ ...env, JWT_JWKS_URL: 'http://127.0.0.1:1/jwks' })],
