@@ -7,13 +7,11 @@ import { fetchDocument, fetchFault, inTime } from '../ground/fetching.ts';
 import { isLoopback } from '../ground/ip.ts';
 import { type Clock, withTimeout } from '../ground/runtime.ts';
 import { expected, isObject, type JsonObject } from '../ground/text.ts';
-import type { Log } from '../watch/log.ts';
-import { createOutageLog, type OutageLog } from '../watch/outage.ts';
+import type { OutageLog } from '../watch/outage.ts';
 import { IssuerOutage, issuerOutageIn } from './verification-keys.ts';
 
 /** The timeout of a whole lookup: up to three metadata addresses, then the key set. */
 const FETCH_MS_MAX = 5000;
-const PAGE_WAIT_MS_MAX = 2000;
 const START_WAIT_MS_MAX = 2000;
 const DOCUMENT_BYTES_MAX = 256 * 1024; // key sets of large issuers have a few KB
 
@@ -21,13 +19,6 @@ const DOCUMENT_BYTES_MAX = 256 * 1024; // key sets of large issuers have a few K
 const NAMED_CHARS_MAX = 200;
 
 const METADATA = "the issuer's metadata";
-
-interface SignInEndpoints {
-  readonly authorization: URL;
-  readonly token: URL;
-  /** Whether every authorization response names the issuer (RFC 9207). */
-  readonly sendsIss: boolean;
-}
 
 /** Loads a key set. Throws an IssuerOutage. */
 export type LoadJwks = () => Promise<JSONWebKeySet>;
@@ -44,12 +35,12 @@ export const loadJwksOf =
       return (await fetchObject('the key set', url.href, signal)) as unknown as JSONWebKeySet; // jwks.ts checks it
     });
 
-export const discoverJwksUri = (issuer: string, clock: Clock): Promise<URL> =>
-  inTime(clock, FETCH_MS_MAX, (signal) => fromMetadata(issuer, jwksUriIn, signal));
+/** Resolves with what `read` finds in the issuer's metadata. Throws an IssuerOutage. */
+export const discover = <T>(issuer: string, read: ReadMetadata<T>, withinMs: number, clock: Clock): Promise<T> =>
+  inTime(clock, withinMs, (signal) => fromMetadata(issuer, read, signal));
 
-/** Finds where people sign in, within PAGE_WAIT_MS_MAX: a visitor waits for the page. */
-const discoverSignIn = (issuer: string, clock: Clock): Promise<SignInEndpoints> =>
-  inTime(clock, PAGE_WAIT_MS_MAX, (signal) => fromMetadata(issuer, endpointsIn, signal));
+export const discoverJwksUri = (issuer: string, clock: Clock): Promise<URL> =>
+  discover(issuer, jwksUriIn, FETCH_MS_MAX, clock);
 
 /** Throws an Error for the operator unless the issuer's metadata names its key set. */
 export async function demandKeySet(issuer: string, clock: Clock): Promise<void> {
@@ -58,8 +49,7 @@ export async function demandKeySet(issuer: string, clock: Clock): Promise<void> 
 
 /** Throws an Error for the operator if metadata of the issuer names another issuer, and none this one. */
 export async function checkIssuer(issuer: string, clock: Clock): Promise<void> {
-  const found = inTime(clock, START_WAIT_MS_MAX, (signal) => fromMetadata(issuer, () => null, signal));
-  await found.catch((error) => {
+  await discover(issuer, () => null, START_WAIT_MS_MAX, clock).catch((error) => {
     if (issuerOutageIn(error).otherIssuer !== null) refuse(issuer, error);
   });
 }
@@ -73,6 +63,7 @@ function refuse(issuer: string, error: unknown): never {
   throw new Error(expected('JWT_ISSUER', what, issuer));
 }
 
+/** Throws an IssuerOutage if the metadata lacks what it reads; then another address may have it. */
 type ReadMetadata<T> = (metadata: JsonObject, issuer: string) => T;
 
 async function fromMetadata<T>(issuer: string, read: ReadMetadata<T>, signal: AbortSignal): Promise<T> {
@@ -98,15 +89,10 @@ function mismatch(named: string): IssuerOutage {
   return new IssuerOutage(`${METADATA} names another issuer, ${JSON.stringify(shown)}`, shown);
 }
 
-const jwksUriIn: ReadMetadata<URL> = ({ jwks_uri: uri }, issuer) => trustedUrl(uri, 'key set', issuer);
+const jwksUriIn: ReadMetadata<URL> = ({ jwks_uri: uri }, issuer) => namedUrl(uri, 'key set', issuer);
 
-const endpointsIn: ReadMetadata<SignInEndpoints> = (metadata, issuer) => ({
-  authorization: trustedUrl(metadata.authorization_endpoint, 'authorization endpoint', issuer),
-  token: trustedUrl(metadata.token_endpoint, 'token endpoint', issuer),
-  sendsIss: metadata.authorization_response_iss_parameter_supported === true,
-});
-
-function trustedUrl(text: unknown, what: string, issuer: string): URL {
+/** Returns a URL that the metadata names. Throws an IssuerOutage if it can't be trusted. */
+export function namedUrl(text: unknown, what: string, issuer: string): URL {
   if (typeof text !== 'string' || !URL.canParse(text)) throw new IssuerOutage(`${METADATA} names no ${what}`);
   const url = new URL(text);
   if (url.username || url.password) throw new IssuerOutage(`${METADATA} names a ${what} with a user in its URL`);
@@ -224,26 +210,4 @@ export function createIssuerCache<T>(load: () => Promise<T>, options: IssuerCach
       }
     },
   };
-}
-
-// Finds and caches the issuer's endpoints, where visitors of the page /keys sign in.
-
-/** The page may offer a sign-in at an issuer that is down for this long. */
-const ENDPOINTS_TTL_MS = 60_000;
-/** The negative cache: visitors don't wait again for an issuer that just didn't respond. */
-const FAILURE_PAUSE_MS = 5000;
-
-/** Resolves with the issuer's endpoints, or null while it is out of reach. */
-export type FindSignIn = () => Promise<SignInEndpoints | null>;
-
-export function createFindSignIn(issuer: string, clock: Clock, log: Log): FindSignIn {
-  const outage = createOutageLog(log, { on: 'issuer out of reach', off: 'issuer back' });
-  const cache = { ttlMs: ENDPOINTS_TTL_MS, pauseMs: FAILURE_PAUSE_MS, clock, outage };
-  const { current, refresh } = createIssuerCache(() => discoverSignIn(issuer, clock), cache);
-  return async () => current() ?? refresh().catch(nothing);
-}
-
-function nothing(error: unknown): null {
-  issuerOutageIn(error);
-  return null;
 }

@@ -10,11 +10,14 @@ import { pagePolicy } from '../../ground/html.ts';
 import type { Fragment } from '../../ground/inline.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import type { ServerAddress } from '../../ground/server-address.ts';
+import type { JsonObject } from '../../ground/text.ts';
 import { keysPageUrl } from '../../ground/urls.ts';
 import { documentOf, withSetup } from '../../pages/document.ts';
 import { refusedWithin } from '../../pages/widgets/index.ts';
-import { createFindSignIn } from '../../users/discovery.ts';
+import { createIssuerCache, discover, namedUrl } from '../../users/discovery.ts';
+import { issuerOutageIn } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
+import { createOutageLog } from '../../watch/outage.ts';
 import { PAGE_HEADERS } from '../../web/headers.ts';
 import type { Handler } from '../../web/router.ts';
 import away from './away.js' with { type: 'text' };
@@ -136,11 +139,39 @@ function setupOf(
 
 type Issuer = Awaited<ReturnType<ReturnType<typeof issuerFinder>>> | null;
 
+/** How long a visitor waits for an issuer. */
+const WAIT_MS_MAX = 2000;
+/** The page may offer a sign-in at an issuer that is down for this long. */
+const ENDPOINTS_TTL_MS = 60_000;
+/** The negative cache: visitors don't wait again for an issuer that just didn't respond. */
+const FAILURE_PAUSE_MS = 5000;
+
 /** Creates what finds where people sign in, named by the issuer's host. Its `endpoints` are null while it is out of reach. */
 function issuerFinder(signIn: { readonly issuer: string }, resource: string, clock: Clock, log: Log) {
-  const findSignIn = createFindSignIn(signIn.issuer, clock, log);
-  const name = new URL(signIn.issuer).host;
-  return async () => ({ ...signIn, name, resource, endpoints: await findSignIn() });
+  const { issuer } = signIn;
+  const outage = createOutageLog(log, { on: 'issuer out of reach', off: 'issuer back' });
+  const { current, refresh } = createIssuerCache(() => discover(issuer, endpointsIn, WAIT_MS_MAX, clock), {
+    ttlMs: ENDPOINTS_TTL_MS,
+    pauseMs: FAILURE_PAUSE_MS,
+    clock,
+    outage,
+  });
+  const name = new URL(issuer).host;
+  return async () => ({ ...signIn, name, resource, endpoints: current() ?? (await refresh().catch(nothing)) });
+}
+
+function endpointsIn(metadata: JsonObject, issuer: string) {
+  return {
+    authorization: namedUrl(metadata.authorization_endpoint, 'authorization endpoint', issuer),
+    token: namedUrl(metadata.token_endpoint, 'token endpoint', issuer),
+    /** Whether every authorization response names the issuer (RFC 9207). */
+    sendsIss: metadata.authorization_response_iss_parameter_supported === true,
+  };
+}
+
+function nothing(error: unknown): null {
+  issuerOutageIn(error);
+  return null;
 }
 
 function tokenSource(issuer: Issuer): string {
