@@ -5,6 +5,7 @@
 
 import { createLruCache, singleFlights } from '../ground/cache.ts';
 import { type FeedPosition, hasReached } from '../ground/change-feed.ts';
+import type { Metadata } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
 import { ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
@@ -211,6 +212,8 @@ function isSame({ parent, ...record }: PresentedKey, known: KnownKey): boolean {
 
 /** What a record takes beside its characters: object, map slot, string headers. Measured on Bun. */
 const RECORD_OVERHEAD_BYTES = 420;
+/** What the settings of an owner take beside their characters: most owners have a key or two, which share none. */
+const SETTINGS_OVERHEAD_BYTES = 80;
 /** What each text of a list or object takes beside its characters. */
 const TEXT_OVERHEAD_BYTES = 16;
 
@@ -220,7 +223,13 @@ function estimateBytes(key: KnownKey): number {
   for (const text of [key.second?.hash, key.foreignHash, key.resource]) bytes += text?.length ?? 0;
   for (const scope of key.scopes) bytes += scope.length + TEXT_OVERHEAD_BYTES;
   if (key.parent !== null) return bytes; // it has its parent's data
-  for (const [name, value] of Object.entries(key.metadata ?? {})) {
+  if (key.owner !== null) bytes += SETTINGS_OVERHEAD_BYTES + bytesOfData(key.owner.metadata);
+  return bytes + bytesOfData(key.metadata);
+}
+
+function bytesOfData(metadata: Metadata | null): number {
+  let bytes = 0;
+  for (const [name, value] of Object.entries(metadata ?? {})) {
     bytes += name.length + value.length + 2 * TEXT_OVERHEAD_BYTES;
   }
   return bytes;
