@@ -55,7 +55,7 @@ export function repeat(options: RepeatOptions, work: () => Promise<void>) {
       await work();
     } finally {
       underWay = undefined;
-      if (cancel === undefined) pauseAsUsual();
+      pauseAsUsual();
     }
   }
 
