@@ -6,9 +6,9 @@ import { once } from './cache.ts';
 import type { Awaitable } from './result.ts';
 
 /**
- * Returns what makes loaders for the files beside `file`, a URL: mostly the caller's import.meta.url. A loader loads a part once; then
- * it returns the part at once. It rejects if the part can't be loaded, or if the files there have changed since this was
- * called; the next use tries again.
+ * Returns what makes loaders for the files beside `file`, a URL like import.meta.url. A loader loads a part once; then it
+ * returns the part at once. It rejects if the part can't be loaded, or if the files there have changed since this was called;
+ * the next use tries again.
  */
 export function atFirstUse(name: string, file: string): <T>(load: () => Promise<T>) => () => Awaitable<T> {
   const folder = new URL('.', file);
