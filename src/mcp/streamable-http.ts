@@ -10,7 +10,7 @@ import { type Awaitable, chain } from '../ground/result.ts';
 import type { Log } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
 import { carriesCredential, holdingOpen, type RequestContext } from '../web/context.ts';
-import { accepts } from '../web/headers.ts';
+import { names } from '../web/headers.ts';
 import { problemResponse, type SignIn } from '../web/problem-response.ts';
 import type { BodyHandler } from '../web/router.ts';
 import type { EventStream, Streams } from '../web/stream.ts';
@@ -156,15 +156,12 @@ function createSingle(mcp: Mcp, streams: Streams, replies: HttpReplies) {
   return single;
 }
 
-/** Returns whether the reply is a stream, because the client wants progress. */
-const isStreamed = ({ params }: RequestMessage, context: RequestContext): boolean =>
-  progressTokenOf(params._meta) !== undefined && acceptsEvents(context);
-
-/** Returns whether the client names event streams. One that accepts anything may not know them. */
-function acceptsEvents({ headers }: RequestContext): boolean {
-  const accept = headers.get('accept')?.toLowerCase() ?? '';
-  return accept.includes(EVENTS) && accepts(accept, EVENTS);
-}
+/**
+ * Returns whether the reply is a stream, because the client wants progress and names event streams. One that accepts anything
+ * may not know them.
+ */
+const isStreamed = ({ params }: RequestMessage, { headers }: RequestContext): boolean =>
+  progressTokenOf(params._meta) !== undefined && names(headers.get('accept'), EVENTS);
 
 // Runs a batch of JSON-RPC messages (2025-03-26 and before), one after the other. All replies leave together at the
 // end.

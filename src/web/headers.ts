@@ -81,15 +81,14 @@ const haveSamePolicy = (some: RateLimitStates, others: RateLimitStates): boolean
 
 const REFUSED = /^q=0(\.0*)?$/;
 
-/** Returns whether the client accepts `type` (lower case), by the most specific range; without the header, anything. */
-export function accepts(accept: string | null, type: string): boolean {
-  if (accept === null) return true;
+/** Returns whether the header accepts `type` (lower case), by the most specific range. */
+export function accepts(accept: string, type: string): boolean {
   const ranges = rangesIn(accept);
   const wholeKind = `${type.slice(0, type.indexOf('/'))}/*`;
   return ranges.get(type) ?? ranges.get(wholeKind) ?? ranges.get('*/*') ?? false;
 }
 
-/** Returns whether `accept` names `type` (lower case) itself. Browsers do that with types they display. */
+/** Returns whether `accept` names `type` (lower case) itself, as clients do that know it. */
 export const names = (accept: string | null, type: string): boolean =>
   accept !== null && rangesIn(accept).get(type) === true;
 
