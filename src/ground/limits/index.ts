@@ -12,7 +12,10 @@ const MIB = 1024 * 1024;
 export const LIMITS = {
   /** Bytes. Far above any sensible input of a tool. */
   body: { each: MIB },
-  /** Bytes. MCP sends it as JSON and as escaped text: three times this and the rest of a batch (1 Mi) fit in `unread`. */
+  /**
+   * Bytes in memory. MCP sends it as JSON and as escaped text: three times this and the rest of a batch (1 Mi) fit in
+   * `unread`. Of letters like é, which take four times as much, 4 Mi fit: an output of more is `overloaded` over MCP.
+   */
   output: { each: 4.5 * MIB },
 
   // Of a person.
@@ -66,7 +69,7 @@ export const LIMITS = {
   unknownKeys: { burst: 1000, perS: 200 },
   /** Bytes. A waiting tool holds its input even after its client hung up, so limiting connections would not suffice. */
   messages: { total: 64 * MIB },
-  /** Bytes. Eighteen of the largest lists over MCP, or thousands of events; twice as much takes the process above 256 MB. */
+  /** Bytes. Eighty of the largest lists over MCP, or thousands of events; twice as much takes the process above 256 MB. */
   unread: { total: 16 * MIB },
   /** At about 10 KB a quiet stream, 10 MB in all: far below what a small machine has. */
   streams: { total: 1000, each: 100 },
