@@ -11,7 +11,7 @@ import { chain } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
 import type { RequestMessage } from '../mcp/message.ts';
-import { calledIn, type Offered } from '../mcp/methods.ts';
+import { calledIn, createMethods, type Offered } from '../mcp/methods.ts';
 import type { RequestStates } from '../mcp/request-states.ts';
 import { createMcp, type Mcp } from '../mcp/server.ts';
 import { mcpRoute } from '../mcp/streamable-http.ts';
@@ -73,11 +73,9 @@ export function createRoutes(options: ApiOptions): readonly Route[] {
   const scopes = handsOutKeys ? keyScopes : config.jwtScopes;
   const signInAt = (path: ProtectedPath): SignIn | null =>
     server === null ? null : { metadataUrl: (publicUrl) => metadataUrl(publicUrl, path), scopes, handsOutKeys };
-  function mcpOver(transport: Transport): Mcp {
-    const run = observed.run(transport, options.run);
-    const listsAll = config.toolsList === 'all';
-    return observed.mcp(transport, createMcp({ offered, listsAll, requestStates, run, clock, log }));
-  }
+  const methods = createMethods(offered, config.toolsList === 'all', clock, log);
+  const mcpOver = (transport: Transport): Mcp =>
+    observed.mcp(transport, createMcp({ methods, requestStates, run: observed.run(transport, options.run) }));
   const calledBy: CoreParts['calledBy'] = (request) => calledIn(offered, request);
   const mcp = mcpRoute({
     mcp: mcpOver('http'),

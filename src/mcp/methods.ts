@@ -74,13 +74,16 @@ const failedOutcome = (message: string, code: number = CODES.invalidParams, data
   ...(status && { status }),
 });
 
-/** Creates the methods. `listsAll`: lists show all tools and prompts, not just those that the sender can call. */
+/**
+ * Creates the methods, by name, for all transports: what they read and describe once they keep. `listsAll`: lists show all
+ * tools and prompts, not just those that the sender can call.
+ */
 export function createMethods(
   { tools, prompts, resources }: Offered,
   listsAll: boolean,
   clock: Clock,
   log: Log,
-): Readonly<Record<string, Method>> {
+): ReadonlyMap<string, Method> {
   const about = { capabilities: capabilitiesOf(prompts), instructions: INSTRUCTIONS };
   /** What reads each resource once. Who asks meanwhile waits for it, too, and after a failure the next one reads again. */
   const readers = new Map(resources.map((resource) => [resource.uri, once(() => contentsInTime(resource, clock))]));
@@ -94,7 +97,7 @@ export function createMethods(
     }
   }
 
-  return {
+  const methods = {
     initialize: {
       only: 'legacy',
       run({ protocolVersion: asked }) {
@@ -139,6 +142,7 @@ export function createMethods(
       },
     }),
   } satisfies Readonly<Record<string, Method>>;
+  return new Map(Object.entries(methods));
 }
 
 const UNKNOWN_PROMPT = 'Unknown prompt';

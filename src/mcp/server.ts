@@ -7,8 +7,6 @@ import type { Operation, ToolResult } from '../calls/operation.ts';
 import type { AbortSource, Run } from '../calls/run.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain } from '../ground/result.ts';
-import type { Clock } from '../ground/runtime.ts';
-import type { Log } from '../watch/log.ts';
 import { carriesCredential, holdingOpen } from '../web/context.ts';
 import { challengeFor } from '../web/problem-response.ts';
 import { askingOf, showsWidgets } from './client.ts';
@@ -24,7 +22,7 @@ import {
   type RpcError,
   resultText,
 } from './message.ts';
-import { createMethods, type Failed, type Offered, type Outcome, type PlannedCall, type Requester } from './methods.ts';
+import type { Failed, Method, Outcome, PlannedCall, Requester } from './methods.ts';
 import type { RequestStates } from './request-states.ts';
 import { callResultText } from './results.ts';
 
@@ -60,13 +58,9 @@ export interface Reply {
 export type Mcp = (request: RequestMessage, peer: Peer) => Awaitable<Reply>;
 
 export interface McpOptions {
-  readonly offered: Offered;
-  /** Whether lists show everybody all tools and prompts, not just those that the sender can call. */
-  readonly listsAll: boolean;
+  readonly methods: ReadonlyMap<string, Method>;
   readonly requestStates: RequestStates;
   readonly run: Run;
-  readonly clock: Clock;
-  readonly log: Log;
 }
 
 /** Lists and resources change only when the server restarts, or in development reloads tools. */
@@ -74,9 +68,7 @@ const CACHE_MS = 3_600_000;
 
 const NOT_FOUND: RpcError = { code: CODES.methodNotFound, message: 'Method not found' };
 
-export function createMcp({ offered, listsAll, requestStates, run, clock, log }: McpOptions): Mcp {
-  const methods = new Map(Object.entries(createMethods(offered, listsAll, clock, log)));
-
+export function createMcp({ methods, requestStates, run }: McpOptions): Mcp {
   function callFor(request: RequestMessage, planned: PlannedCall, peer: Peer): Awaitable<Reply> {
     const lacking = lacksCredential(planned.operation, peer.sender, apiKeyIn(request.params));
     return chain(lacking, (isChallenged) => callNow(request, planned, peer, isChallenged));

@@ -216,6 +216,20 @@ describe('resources', () => {
     }
   });
 
+  test('what one gave first is kept for each way', async () => {
+    let reads = 0;
+    function read() {
+      reads += 1;
+      return { text: `read ${reads}` };
+    }
+    await using app = await createTestApp({ resources: [{ ...resource, read }] });
+    const texts: unknown[] = [];
+    for (const ask of Object.values(WAYS)) {
+      texts.push((await ask(app, 'resources/read', { uri: resource.uri })).result.contents[0].text);
+    }
+    expect(new Set(texts)).toEqual(new Set(['read 1']));
+  });
+
   test('one that is read later is read once, also for those who ask meanwhile, and again after a failure', async () => {
     let reads = 0;
     async function read() {
