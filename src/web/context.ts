@@ -51,8 +51,6 @@ export class RequestContext {
   call: object | undefined = undefined;
   /** The route's path in the route table; null if there is no route. */
   readonly route: string | null;
-  /** Whether a proxy asks about a request to another server, and so sends that server's Host. */
-  readonly isProxied: boolean;
   /** The tool or prompt that the request names, if it is there; of a batch the last one. */
   tool: string | undefined = undefined;
   /** The MCP client's `clientInfo`, as it was sent (mcp/client.ts). */
@@ -75,6 +73,8 @@ export class RequestContext {
   readonly method: string;
   readonly #server: RequestServer;
   readonly #connections: Connections;
+  /** Whether a proxy asks about a request to another server, and so sends that server's Host. */
+  readonly #isProxied: boolean;
   #credentials: Credentials | undefined = undefined;
   #publicUrl: string | undefined = undefined;
   /** The client's address, once it was asked for. */
@@ -92,7 +92,7 @@ export class RequestContext {
   ) {
     const { headers } = request;
     this.route = found?.path ?? null;
-    this.isProxied = found?.any !== undefined;
+    this.#isProxied = found?.any !== undefined;
     this.#server = server;
     this.#connections = connections;
     this.headers = headers;
@@ -111,7 +111,7 @@ export class RequestContext {
   /** Returns the URL of this server under the name that the request used, without a slash at the end. */
   get publicUrl(): string {
     const { address } = this.#server;
-    this.#publicUrl ??= address.urlUnder(this.isProxied ? null : this.host, this.secure);
+    this.#publicUrl ??= address.urlUnder(this.#isProxied ? null : this.host, this.secure);
     return this.#publicUrl;
   }
 
