@@ -12,7 +12,7 @@ import {
   hasKeys,
   holdAlone,
   isHeld,
-  type Restoring,
+  isNew,
   restoreFile,
   restoreRemote,
   withBackup,
@@ -21,6 +21,7 @@ import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage, StoreOutage } from '../../ground/result.ts';
 import { rfc3339 } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
+import type { Database } from '../../store/database.ts';
 import { checkFile, mustBeFile, openError } from '../../store/embedded/open.ts';
 import { prepareDataFolder } from '../../store/open.ts';
 import { migrate } from '../../store/schema.ts';
@@ -67,22 +68,19 @@ export const verb = command({
   },
 });
 
-const intoRemote = ({ backup, config, io, yes }: Given): Promise<void> =>
+const intoRemote = (given: Given): Promise<void> =>
   withStore(
-    io,
+    given.io,
     async ({ db }) => {
+      const { backup, io } = given;
       if (await hasKeys(db)) throw new CommandError(REMOTE_HAS_KEYS);
-      const restoring = await compare(db, backup, Date.now(), io.progressOf(0, 'keys compared'));
-      if (!restoring.isNew) await ask(restoring, backup, io, yes);
-      const progress = io.progressOf(0, 'keys and events restored');
-      await restoreRemote(db, backup, { isNew: restoring.isNew, actor: byCommand(io).actor, progress }).catch(
-        (error) => {
-          throw error instanceof DatabaseInUse ? new CommandError(REMOTE_IN_USE) : error;
-        },
-      );
+      const options = { ...(await optionsFor(db, given)), progress: io.progressOf(0, 'keys and events restored') };
+      await restoreRemote(db, backup, options).catch((error) => {
+        throw error instanceof DatabaseInUse ? new CommandError(REMOTE_IN_USE) : error;
+      });
       io.say('running servers forget what they know within REVOCATION_LAG_MAX_MS');
     },
-    config,
+    given.config,
   );
 
 async function intoFile(path: string, given: Given): Promise<void> {
@@ -155,17 +153,17 @@ const openElsewhere = (path: string) =>
   `DATABASE_URL: another process has ${JSON.stringify(path)} open (a server, a command, or a program that copies it); nothing was changed. Stop it, and restore again`;
 
 /** Replaces what is in a file, after it has asked, and copied the file to `before`. */
-async function replace({ db, copyTo }: FileAlone, before: string, { backup, config, io, yes }: Given): Promise<void> {
+async function replace({ db, copyTo }: FileAlone, before: string, given: Given): Promise<void> {
+  const { backup, config } = given;
   await migrate(db);
-  const restoring = await compare(db, backup, Date.now(), io.progressOf(0, 'keys compared'));
-  if (!restoring.isNew) await ask(restoring, backup, io, yes);
+  const options = await optionsFor(db, given);
   const unfinished = `${before}.part`;
   await removing([unfinished], async () => {
     await copyTo(unfinished);
     if (config.database.mode === 'embedded') giveTo(statSync(config.database.path), unfinished);
     renameSync(unfinished, before);
   });
-  await restoreFile(db, backup, { isNew: restoring.isNew, actor: byCommand(io).actor }).catch((error) => {
+  await restoreFile(db, backup, options).catch((error) => {
     if (isFull(error)) rmSync(before); // nothing has changed, and the space is needed
     throw error;
   });
@@ -187,12 +185,17 @@ function moveIfThere(from: string, to: string): void {
   if (statSync(from, { throwIfNoEntry: false }) !== undefined) renameSync(from, to);
 }
 
-async function ask(
-  { replaced, refusedCount, revivedCount, revived, blockedAgain, rules }: Restoring,
-  backup: Backup,
-  { say, confirm }: Io,
-  yes: boolean,
-): Promise<void> {
+/** Asks, unless the database is new: one whose keys were all deleted isn't. Returns the options of the restore. */
+async function optionsFor(db: Database, { backup, io, yes }: Given) {
+  const options = { isNew: await isNew(db), actor: byCommand(io).actor };
+  if (!options.isNew) await ask(db, backup, io, yes);
+  return options;
+}
+
+async function ask(db: Database, backup: Backup, { say, confirm, progressOf }: Io, yes: boolean): Promise<void> {
+  const progress = progressOf(0, 'keys compared');
+  const restoring = await compare(db, backup, Date.now(), progress);
+  const { replaced, refusedCount, revivedCount, revived, blockedAgain, rules } = restoring;
   for (const { ended, keyId, owner, name, fingerprint } of revived)
     say(`${ended} since: ${keyId} of ${JSON.stringify(owner)}, ${JSON.stringify(name)}, fingerprint ${fingerprint}`);
   if (revivedCount > revived.length) say(`… and ${revivedCount - revived.length} more`);

@@ -6,8 +6,6 @@ import { hasSecret, rowBy } from '../../store/rows.ts';
 import { type Backup, letSignalsIn } from './backup-file.ts';
 import { pagesOf, type Read } from './row-copy.ts';
 
-export type Restoring = Awaited<ReturnType<typeof compare>>;
-
 /** More than a person reads; all of them are in the trail. */
 const REVIVED_SHOWN_MAX = 20;
 
@@ -29,7 +27,7 @@ FROM json_each(?1) p LEFT JOIN api_keys of ON of.id = p.value ->> 1
 WHERE NOT EXISTS (SELECT 1 FROM api_keys k WHERE k.row = ${rowBy('p.value ->> 0')} AND ${isAccepted('p.value ->> 0')})
 ORDER BY p.key`;
 
-const THERE = 'SELECT (SELECT count(*) FROM api_keys) AS keys, EXISTS (SELECT 1 FROM key_events) AS "hasEvents"';
+const THERE = 'SELECT count(*) AS keys FROM api_keys';
 
 const RULES = 'SELECT id, key_id, issuer, subject FROM rules ORDER BY row';
 
@@ -42,8 +40,7 @@ export async function compare(
   nowMs: number,
   progress: (done: number, total: number) => void = () => {},
 ) {
-  const there = firstOf(await read({ sql: THERE }));
-  const replaced = Number(there.keys);
+  const replaced = Number(firstOf(await read({ sql: THERE })).keys);
   let compared = 0;
   const each = async (one: Read, other: Read, take: (ended: readonly Revived[]) => void) => {
     for await (const { secrets, ended } of acceptedOnly(one, other, nowMs)) {
@@ -63,8 +60,6 @@ export async function compare(
     refusedCount += refused.length;
   });
   return {
-    /** Whether the database has never held anything. One whose keys were all deleted still has their events. */
-    isNew: replaced === 0 && there.hasEvents === 0,
     /** How many keys there are now. */
     replaced,
     /** How many secrets are accepted now, and would be refused. */

@@ -5,6 +5,6 @@
 export { type FileAlone, holdAlone, isHeld } from './alone.ts';
 export { backUp } from './backup.ts';
 export { type Backup, withBackup } from './backup-file.ts';
-export { compare, type Restoring } from './compare.ts';
+export { compare } from './compare.ts';
 export { createReplica } from './replica.ts';
-export { DatabaseInUse, hasKeys, restoreFile, restoreRemote } from './restore.ts';
+export { DatabaseInUse, hasKeys, isNew, restoreFile, restoreRemote } from './restore.ts';

@@ -136,14 +136,14 @@ const BEGUN = `FROM upkeep WHERE task GLOB '${MARK}*'`;
 const IS_LEFT = `EXISTS (SELECT 1 ${BEGUN} AND NOT EXISTS (
 SELECT 1 FROM ${EVENTS} e WHERE e.key_id = k.id AND e.at_ms >= upkeep.at_ms))`;
 const HAS_KEYS = `SELECT 1 FROM api_keys k WHERE NOT ${IS_LEFT} LIMIT 1`;
+const LEFT_EVENTS = `SELECT e.seq
+FROM ${EVENTS} e, (SELECT at_ms, CAST(substr(task, ${MARK.length + 1}) AS INTEGER) AS seq ${BEGUN}) b
+WHERE e.seq > b.seq AND e.at_ms < b.at_ms`;
+const HAS_EVENTS = `SELECT 1 FROM ${EVENTS} WHERE seq NOT IN (${LEFT_EVENTS}) LIMIT 1`;
 /** The rows that a killed restore has left, events last: by them the keys are told. */
 const LEFT = [
   ['api_keys', `SELECT k.row FROM api_keys k WHERE ${IS_LEFT}`],
-  [
-    EVENTS,
-    `SELECT e.seq FROM ${EVENTS} e, (SELECT at_ms, CAST(substr(task, ${MARK.length + 1}) AS INTEGER) AS seq ${BEGUN}) b
-WHERE e.seq > b.seq AND e.at_ms < b.at_ms`,
-  ],
+  [EVENTS, LEFT_EVENTS],
 ] as const;
 const BEGIN = `INSERT INTO upkeep (task, at_ms)
 SELECT coalesce((SELECT task ${BEGUN}), '${MARK}' || (${NEWEST_EVENT})), CAST(unixepoch('subsec') * 1000 AS INTEGER) WHERE true
@@ -151,6 +151,10 @@ ON CONFLICT (task) DO UPDATE SET at_ms = max(excluded.at_ms, at_ms)`;
 
 /** Returns whether the database has keys, other than those of a restore that was killed. */
 export const hasKeys = async ({ read }: Database): Promise<boolean> => (await read({ sql: HAS_KEYS })).length > 0;
+
+/** Returns whether the database has never held a key, other than those of a restore that was killed. */
+export const isNew = async (db: Database): Promise<boolean> =>
+  !(await hasKeys(db)) && (await db.read({ sql: HAS_EVENTS })).length === 0;
 
 /** A server has put rows of its own into the remote database meanwhile, or another restore has taken it over. */
 export class DatabaseInUse extends Error {}

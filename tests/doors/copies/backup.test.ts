@@ -8,7 +8,7 @@ import { holdAlone } from '../../../src/doors/copies/alone.ts';
 import { backUp } from '../../../src/doors/copies/backup.ts';
 import { withBackup } from '../../../src/doors/copies/backup-file.ts';
 import { compare } from '../../../src/doors/copies/compare.ts';
-import { DatabaseInUse, hasKeys, restoreFile, restoreRemote } from '../../../src/doors/copies/restore.ts';
+import { DatabaseInUse, hasKeys, isNew, restoreFile, restoreRemote } from '../../../src/doors/copies/restore.ts';
 import type { Database } from '../../../src/store/database.ts';
 import { openStore } from '../../../src/store/open.ts';
 import { migrate } from '../../../src/store/schema.ts';
@@ -46,15 +46,13 @@ test('of more secrets than are read at once each that has ended is counted, and 
   const { store, client } = await remoteDatabase(started);
   const counted: number[] = [];
   await withBackup(file, temporaryFolder(), async (backup) => {
-    expect(await compare(store.db, backup, Date.now())).toMatchObject({ isNew: true, replaced: 0, revivedCount: 1500 });
+    expect(await isNew(store.db)).toBe(true);
+    expect(await compare(store.db, backup, Date.now())).toMatchObject({ replaced: 0, revivedCount: 1500 });
     const progress = (done: number, total: number) => void counted.push(done, total);
     await restoreRemote(store.db, backup, { isNew: true, actor: null, progress });
     expect(counted).toEqual([1000, 3000, 1500, 3000, 2500, 3000, 3000, 3000]); // keys and events
-    expect(await compare(store.db, backup, Date.now())).toMatchObject({
-      isNew: false,
-      replaced: 1500,
-      revivedCount: 0,
-    });
+    expect(await isNew(store.db)).toBe(false);
+    expect(await compare(store.db, backup, Date.now())).toMatchObject({ replaced: 1500, revivedCount: 0 });
     await client.execute('UPDATE api_keys SET expires_at_ms = 1 WHERE row IN (1, 1400)');
     await client.execute('DELETE FROM api_keys WHERE row IN (2, 1500)');
     const { revivedCount, revived } = await compare(store.db, backup, Date.now());
@@ -349,6 +347,20 @@ test('into a remote database that is killed at any of its writes: what is there 
 }, 60_000);
 
 const RESTORED = { key_id: null, owner: '', kind: 'restored' };
+
+test('a new remote database is new still after a restore that was killed: it is not asked for, and takes the secrets', async () => {
+  const { file } = await richBackup();
+  await using started = new AsyncDisposableStack();
+  const { store, client, url } = await remoteDatabase(started);
+  const killed = meddledWith(store.db, () => Promise.reject(new Error('killed')));
+  await expect(restoreInto(killed, file)).rejects.toThrow('killed');
+  const { code, stderr } = await keysCommand({ DATABASE_URL: url }, ['restore', file]);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: expect.not.stringContaining('since') });
+  using backup = openDatabase(`file:${file}`);
+  const secretsIn = async (one: Client) =>
+    (await one.execute('SELECT name, value FROM server_secrets ORDER BY name')).rows.map(plain);
+  expect(await secretsIn(client)).toEqual(await secretsIn(backup));
+});
 
 test('a key that a server makes while its remote database is restored stays; the restore says that it is not complete', async () => {
   const { file } = await richBackup();
