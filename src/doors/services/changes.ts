@@ -11,13 +11,12 @@ import { createBudget } from '../../keys/actor.ts';
 import type { Feed } from '../../keys/feed.ts';
 import { countedKeyId } from '../../keys/verify.ts';
 import { json } from '../../web/headers.ts';
-import { oauthErrorResponse } from '../../web/problem-response.ts';
 import type { BodyHandler } from '../../web/router.ts';
 import type { Macs } from './marks.ts';
 import { CURSOR_CHARS_MAX, type RecentChanges } from './recent-changes.ts';
 import { refuseService } from './refuse.ts';
 import { type Reported, usedIn } from './reported.ts';
-import { INVALID, type ServicesOptions, SLOW_DOWN, serviceHandler } from './service.ts';
+import { INVALID, refuseCaller, type ServicesOptions, serviceHandler } from './service.ts';
 
 const UNAVAILABLE: Problem = { code: 'store_unavailable', reason: 'not current' };
 
@@ -35,14 +34,14 @@ export function changesRoute(
   return serviceHandler(options, { logUse }, async (caller, form, context, arrivedAtMs) => {
     const keyId = countedKeyId(caller.auth);
     const taken = budget.take(keyId, { requestId: caller.requestId, keyId, userId: caller.auth.subject });
-    if (!taken.ok) return oauthErrorResponse(taken.error, null, { error: SLOW_DOWN });
+    if (!taken.ok) return refuseCaller(context, taken.error);
     const asked = fieldsOf(form);
     if (!asked.ok) return refuseService(context, asked.error);
     const { cursor, used } = asked.value;
     await reported.count(used, caller);
     const answer = await answerTo(cursor, arrivedAtMs);
     const problem = (await recheck([caller])).get(caller) ?? (answer === null ? UNAVAILABLE : null);
-    return problem === null ? json(200, answer ?? {}) : refuseService(context, problem);
+    return problem === null ? json(200, answer ?? {}) : refuseCaller(context, problem);
   });
 }
 

@@ -11,13 +11,12 @@ import { joinScopes } from '../../ground/text.ts';
 import { countedKeyId } from '../../keys/verify.ts';
 import type { RequestContext } from '../../web/context.ts';
 import { json } from '../../web/headers.ts';
-import { oauthErrorResponse } from '../../web/problem-response.ts';
 import type { BodyHandler } from '../../web/router.ts';
 import type { BeginLease } from './lease.ts';
 import { CURSOR_CHARS_MAX } from './recent-changes.ts';
 import { refuseService } from './refuse.ts';
 import { type Reported, usedIn } from './reported.ts';
-import { INVALID, type ServicesOptions, SLOW_DOWN, serviceHandler } from './service.ts';
+import { INVALID, refuseCaller, type ServicesOptions, serviceHandler } from './service.ts';
 
 export function introspectRoute(beginLease: BeginLease, reported: Reported, options: ServicesOptions): BodyHandler {
   const { verifyKey, verifier, guards, recheck, usage, log } = options;
@@ -48,7 +47,7 @@ export function introspectRoute(beginLease: BeginLease, reported: Reported, opti
     // The response tells the holder of one key that another is good, so both must still be.
     const ended = await recheck([caller, asked]);
     const [refused, askedEnded] = [ended.get(caller), ended.get(asked)];
-    if (refused !== undefined) return refuseService(context, refused);
+    if (refused !== undefined) return refuseCaller(context, refused);
     if (askedEnded !== undefined) return refuseToken(context, askedEnded);
     const limits = limitFields(usage.limitsOf(countedKeyId(known.auth)));
     const { key } = asked.proof;
@@ -109,6 +108,5 @@ function limitFields(states: RateLimitStates) {
  */
 function refuseToken(context: RequestContext, problem: Problem): Response {
   if (problem.code === 'invalid_api_key') return json(200, { active: false });
-  if (problem.code === 'rate_limited') return oauthErrorResponse(problem, null, { error: SLOW_DOWN });
-  return refuseService(context, problem);
+  return refuseCaller(context, problem);
 }

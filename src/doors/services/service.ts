@@ -17,15 +17,19 @@ import type { Usage } from '../../uses/usage.ts';
 import type { Log } from '../../watch/log.ts';
 import { formIn } from '../../web/body.ts';
 import { carriesCredential, type RequestContext } from '../../web/context.ts';
+import { oauthErrorResponse } from '../../web/problem-response.ts';
 import type { BodyHandler } from '../../web/router.ts';
 import { refuseService } from './refuse.ts';
 
 const SERVICE_SCOPE = 'introspect';
 
-/** The error for a calling key that has used up its budget. No limit of another key is meant. */
-export const SLOW_DOWN = 'slow_down';
-
 export const INVALID: Problem = { code: 'invalid_input', issues: [] };
+
+/** Responds to what is wrong with a caller. A budget that is used up is his: no limit of another key is meant. */
+export const refuseCaller = (context: RequestContext, problem: Problem): Response =>
+  problem.code === 'rate_limited'
+    ? oauthErrorResponse(problem, null, { error: 'slow_down' })
+    : refuseService(context, problem);
 
 interface ClientCredentials {
   readonly id: string;
@@ -92,7 +96,7 @@ export function serviceHandler(
     const client = carriesCredential(context.credentials) ? null : (readBasic(context.headers) ?? inForm.value);
     const call = Object.assign(callOf(context, client?.secret || null, { cost: costOf(form) }), { client });
     const allowed = await guard(call);
-    if (!allowed.ok) return refuseService(context, allowed.error);
+    if (!allowed.ok) return refuseCaller(context, allowed.error);
     return answer(addTo(call, allowed.value), form, context, arrivedAtMs);
   };
 }

@@ -14,6 +14,7 @@ import { startSlowStore } from '../../support/slow-store.ts';
 import {
   bearer,
   createTestApp,
+  NO_CONNECTION,
   readResponse,
   sharedApp,
   type TestApp,
@@ -308,6 +309,30 @@ describe('unknown tokens', () => {
     expect((await fresh.useKey(made.key)).status).toBe(200);
     expect((await ask(made.key, caller(one), fresh)).body.active).toBe(true); // known here
   });
+});
+
+test('a caller who is not looked up in a flood is told to slow down, and of no limit of the key in question', async () => {
+  await using slow = await startSlowStore();
+  await using fresh = await createTestApp({ store: slow.store, env: { LOG_LEVEL: 'error' } });
+  const callers = await Promise.all(
+    Array.from({ length: 5 }, () => fresh.createKey('operator', { scopes: ['introspect'] })),
+  );
+  // From one address, and more at once than a client has connections.
+  const post = async (path: string, headers: Record<string, string>, body: string) =>
+    readResponse(
+      await fresh.handler.fetch(new Request(fresh.url + path, { method: 'POST', headers, body }), NO_CONNECTION),
+    );
+  expect((await ask(UNKNOWN, { 'x-api-key': callers[0]?.key ?? '' }, fresh)).body).toEqual(INACTIVE); // the door is open
+  const guess = (n: number) => post('/verify', { 'x-api-key': `sk_test_${n.toString(16).padStart(64, '0')}` }, '');
+  const read = slow.delayResponseTo('presented_hash');
+  const flood = [guess(1)];
+  await read.made; // all others wait for it, 500 of them beyond the budget
+  flood.push(...Array.from({ length: 5000 }, (_, n) => guess(2 + n)));
+  const asked = callers.map(({ key }) => post('/introspect', { ...FORM, 'x-api-key': key }, `token=${UNKNOWN}&lease=`));
+  const first = await Promise.race(asked);
+  read.release();
+  await Promise.all([...flood, ...asked]);
+  expectError(first, 429, 'slow_down');
 });
 
 describe('when it can’t be told', () => {
