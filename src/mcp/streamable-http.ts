@@ -25,7 +25,7 @@ import {
   sendReply,
   unauthorized,
 } from './http-replies.ts';
-import { carriesApiKey, errorText, type Message, progressTokenOf, type RequestMessage } from './message.ts';
+import { apiKeyIn, carriesApiKey, errorText, type Message, progressTokenOf, type RequestMessage } from './message.ts';
 import { deniedText } from './results.ts';
 import type { Mcp, Peer } from './server.ts';
 
@@ -144,6 +144,7 @@ function createSingle(mcp: Mcp, streams: Streams, replies: HttpReplies) {
       return (message: string) => begun.offer('message', message);
     }
     async function finished(): Promise<Response> {
+      await peer.sender.identify(apiKeyIn(request.params)); // when the stream opens, the access log names the sender
       const reply = await mcp(request, { ...peer, begin, canceller: era === 'modern' ? canceller : undefined });
       if (stream === undefined) return replies.respond(reply, request, peer);
       sendReply(stream, reply.text, () => deniedText(request, era, OVERLOADED));

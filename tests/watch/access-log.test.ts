@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { type Call, defineTool, type Guard, ok } from '../../src/start/package/index.ts';
+import { temporaryFolder } from '../support/folder.ts';
 import { sendOverSocket } from '../support/http-socket.ts';
 import { call, fetchMcp, modern, openSse, post, request } from '../support/mcp.ts';
 import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
@@ -264,6 +265,17 @@ test('the line says who asks, also where the response leaves before that is deci
     { route: '/mcp', tool: 'list_api_keys', userId: 'alice' },
     { route: '/mcp', tool: 'get_data', keyId: id, keyName: 'CI', owner: 'alice' },
   ]);
+});
+
+test('so says the line of a stream for a key in _meta that is not in memory yet', async () => {
+  const folder = temporaryFolder();
+  const before = await createTestApp({ folder, store: 'embedded' });
+  const { id, key } = await before.createKey('alice', { name: 'CI' });
+  await before.close();
+  await using app = await createTestApp({ folder, store: 'embedded', env: { ACCESS_LOG: '1' } });
+  const asked = call('get_data', {}, { _meta: { progressToken: 1, api_key: key } });
+  expect(await fetchMcp(app, asked).then((response) => response.text())).toContain('"structuredContent"');
+  expect(await requestsOf(app)).toMatchObject([{ tool: 'get_data', keyId: id, keyName: 'CI', owner: 'alice' }]);
 });
 
 test('a line that can’t be written costs nobody the response', async () => {
