@@ -79,15 +79,19 @@ const SCHEMA = `SELECT type, name, sql, (SELECT max(version) FROM schema_migrati
 FROM sqlite_master WHERE sql IS NOT NULL AND ${MAY_BE_OURS}`;
 const SEQUENCES = 'SELECT name, seq FROM sqlite_sequence';
 
-/** Deletes counts of keys that were deleted during the copy. */
-const DELETE_ORPHANS = ['key_counts', 'key_months'].map((table) => ({
-  sql: `DELETE FROM ${table} WHERE row > 0 AND row NOT IN (SELECT row FROM api_keys)`,
-}));
+/** What belongs to keys that were deleted during the copy: which rows of which table. */
+const ORPHANS = [
+  ['key_counts', 'row > 0 AND row NOT IN (SELECT row FROM api_keys)'],
+  ['key_months', 'row > 0 AND row NOT IN (SELECT row FROM api_keys)'],
+  ['rules', 'key_id NOT IN (SELECT id FROM api_keys)'],
+  ['issuers', 'issuer NOT IN (SELECT issuer FROM rules)'],
+] as const;
 
 /**
  * Copies page by page, because the primary would abort a transaction that takes seconds. Copies again what the feed
- * reports as changed meanwhile, so that all keys are as they were at its end. If a newer version migrates the database
- * meanwhile, the copy has the schema of before.
+ * reports as changed meanwhile, so that no key is older than the last page. Later changes may be missing: a database that
+ * changes all the time would never be copied. If a newer version migrates the database meanwhile, the copy has the schema
+ * of before.
  */
 async function copyRemote(primary: Database, file: string): Promise<void> {
   const copy = embeddedDatabase(file);
@@ -107,8 +111,10 @@ async function copyRemote(primary: Database, file: string): Promise<void> {
       for await (const rows of pagesOf(from, table, PAGE_ROWS, { columnsFrom: copy.read }))
         await put(putRows('REPLACE', table, rows));
     }
+    let lastSeq: number | undefined; // as of the last page
     for (let isBehind = true; isBehind; ) {
-      const { changes } = await changesAfter(seq);
+      const { changes, newestSeq } = await changesAfter(seq);
+      lastSeq ??= newestSeq;
       const changed = changes.map(({ changed }) => changed);
       await put(await putChanged({ from, copy: copy.read, tables }, changed));
       for (const { name: table, growsBy } of tables) {
@@ -117,11 +123,13 @@ async function copyRemote(primary: Database, file: string): Promise<void> {
           await put(putRows('REPLACE', table, rows));
       }
       seq = changes.at(-1)?.seq ?? seq;
-      isBehind = changes.length > 0;
+      isBehind = changes.length > 0 && seq < lastSeq;
     }
     const sequences = await from({ sql: SEQUENCES });
     await copy.writeAll([
-      ...DELETE_ORPHANS,
+      ...ORPHANS.filter(([table]) => names.includes(table)).map(([table, where]) => ({
+        sql: `DELETE FROM ${table} WHERE ${where}`,
+      })),
       { sql: 'DELETE FROM schema_migrations WHERE version > ?', args: [firstOf(schema).version ?? null] },
       { sql: 'DELETE FROM sqlite_sequence' },
       ...putRows('REPLACE', 'sqlite_sequence', sequences),

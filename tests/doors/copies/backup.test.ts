@@ -114,6 +114,31 @@ test('what changes while a remote database is copied is in the backup', async ()
   expect((await callOver(server.url, 'get_data', {}, { 'x-api-key': kept.key })).status).toBe(200);
 });
 
+test('a remote database that changes all the time is backed up, without rules of keys that were deleted meanwhile', async () => {
+  await using sqld = await startSqld();
+  await using proxy = await startProxy(sqld.url, { delayMs: 20 });
+  await using app = await createTestApp({ store: storeOn(sqld.env) });
+  const [kept, ending] = [await app.createKey('alice'), await app.createKey('alice')];
+  using primary = openDatabase(sqld.url);
+  await primary.batch(rulesOf('of a key', ending.id, 'one'));
+  const feedReads = () => proxy.sent('FROM feed f');
+  const file = join(temporaryFolder(), 'backup.db');
+  const done = backUp({ mode: 'remote', url: proxy.url, authToken: null, replicaFile: null }, file);
+  const ended = done.then(() => true);
+  await waitFor(() => proxy.sent('FROM rules t') > 0);
+  const rename = `UPDATE api_keys SET name = name || '+' WHERE id IN ('${kept.id}', '${ending.id}')`;
+  await primary.execute(rename);
+  await waitFor(() => feedReads() > 1); // what changed before is copied once more, and what changes now needn't be
+  await primary.execute(`DELETE FROM api_keys WHERE id = '${ending.id}'`);
+  while (feedReads() < 10 && !(await Promise.race([ended, primary.execute(rename).then(() => false)])));
+  await done;
+  expect(feedReads()).toBeLessThan(10);
+  using copy = openDatabase(`file:${file}`);
+  const { rows } = await copy.execute(`SELECT name FROM api_keys WHERE id = '${kept.id}'`);
+  expect(rows).toEqual([{ name: expect.stringMatching(/\+$/) }]);
+  expect((await copy.execute('SELECT * FROM rules WHERE key_id NOT IN (SELECT id FROM api_keys)')).rows).toEqual([]);
+});
+
 test('a file that somebody makes while a backup is under way stays, and the backup fails', async () => {
   await using started = new AsyncDisposableStack();
   const { url } = await remoteDatabase(started);
