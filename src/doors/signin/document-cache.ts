@@ -24,7 +24,7 @@ const KEPT_MS = 60 * MINUTE_MS;
 const KEPT_MS_MAX = 24 * 60 * MINUTE_MS;
 /** How much longer a stale document is used while no new one can be fetched. */
 const KEPT_MORE_MS = 7 * 24 * 60 * MINUTE_MS;
-/** The back-off after a failed fetch. */
+/** The least time between two fetches of a document, whether the first failed or not. */
 const PAUSE_MS = 10_000;
 
 /** The most cached documents of ids under a wildcard. Those of exact ids are never evicted. */
