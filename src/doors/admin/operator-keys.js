@@ -84,7 +84,7 @@ const CHOICES = {
  * of operatorKeys.
  */
 export function allKeys(ways, only) {
-  const view = { only, list: null, looked: 0 };
+  const view = { only, list: null };
   const begun = choose(view, only, ways);
   return {
     /** Resolves once the keys are loaded. */
@@ -104,20 +104,21 @@ export function allKeys(ways, only) {
 
 function choose(view, only, ways) {
   view.list?.close();
+  let looked = 0;
   const list = operatorKeys({
     args: only === null ? {} : { only },
     title: only === null ? 'All keys' : CHOICES[only],
     ...ways,
     order: only === 'expiring' ? 'expires' : 'created',
-    took: ({ looked }, isFirst) => {
-      view.looked = (isFirst ? 0 : view.looked) + (looked ?? 0);
+    took(output, isFirst) {
+      looked = (isFirst ? 0 : looked) + (output.looked ?? 0);
     },
     ...(only !== null && {
       counted: (count, isWhole) =>
-        `${inWords(count)} found; looked through ${countWords(view.looked)}${isWhole ? '' : ' so far'}`,
+        `${inWords(count)} found; looked through ${countWords(looked)}${isWhole ? '' : ' so far'}`,
       moreWords: 'Look further',
     }),
   });
-  change(view, { only, list, looked: 0 });
+  change(view, { only, list });
   return list.load();
 }

@@ -317,6 +317,27 @@ describeInBrowser('an answer that is older than what is shown', (browser) => {
     });
   });
 
+  test('adds nothing to how far an admin reads that another list has looked', async () => {
+    await using app = await appForBrowser({ env: ADMINS });
+    for (let key = 0; key < 101; key += 1) await app.createKey('acme', { name: `key ${key}` });
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
+      const soFar = page.getByText('100 found; looked through 100 keys so far', { exact: true });
+      await press(page, 'All keys');
+      await press(page, 'Never expire');
+      await soFar.waitFor();
+      const further = await holdAnswer(page, '**/tools/admin_list_keys', 'cursor');
+      await press(page, 'Look further');
+      await further.held;
+      await press(page, 'All');
+      await page.getByText('The newest 100 keys', { exact: true }).waitFor();
+      await press(page, 'Never expire');
+      await soFar.waitFor();
+      await further.letGo();
+      await press(page, 'Look further');
+      await page.getByText('101 found; looked through 101 keys', { exact: true }).waitFor();
+    });
+  });
+
   test('opens no owner over what an admin has gone on to', async () => {
     await using app = await appForBrowser({ env: ADMINS });
     const { id } = await app.createKey('acme');
