@@ -27,7 +27,10 @@ export function operatorPart(fromPage) {
   /** Opens an owner, with the row of `key`, if given; `said` is told about it. */
   function open(owner, key, said) {
     const changed = (item) => owners.replace(item);
-    const back = () => show(owners, `owner ${owner}`, 'owners');
+    const back = () => {
+      if (!owners.has(owner)) void owners.refresh(); // what was decided may have brought him there
+      show(owners, `owner ${owner}`, 'owners');
+    };
     const opened = openedOwner({ owner, key, said, changed, back, seek: search.seek });
     show(opened, 'owner');
     return opened.begin();

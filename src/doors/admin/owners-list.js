@@ -12,6 +12,7 @@ export function ownersList({ open }) {
   const list = { owners: [], cursor: null, instead: 'Loading owners…', status: '', asked: 0 };
   return {
     refresh: () => load(list),
+    has: (name) => list.owners.some(({ owner }) => owner === name),
     /** Takes the newer version of an owner, which a tool returned. */
     replace(item) {
       const [owner] = readOwner(item);

@@ -257,6 +257,9 @@ describeInBrowser('an owner who is opened', (browser) => {
       await owner.getByText('0 of 50 a day').waitFor();
       await owner.getByText(/^Quota changed by carol/).waitFor();
       await page.getByText('or a history').waitFor({ state: 'detached' });
+      await press(page, '← Owners');
+      await page.getByRole('button', { name: 'Open Acme', exact: true }).waitFor();
+      await page.getByText('0 of 50 a day, 0 %').waitFor();
     });
   });
 
