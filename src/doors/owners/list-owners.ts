@@ -16,7 +16,9 @@ const cursorOf = (owner: string): string => new TextEncoder().encode(owner).toBa
 /** Returns the owner in a cursor; undefined if it is no cursor of this server. */
 function ownerOf(cursor: string): string | undefined {
   try {
-    const owner = new TextDecoder('utf-8', { fatal: true }).decode(Uint8Array.fromBase64(cursor, BASE64URL));
+    const owner = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(
+      Uint8Array.fromBase64(cursor, BASE64URL),
+    );
     return cursorOf(owner) === cursor && owner !== '' ? owner : undefined;
   } catch {
     return undefined;

@@ -367,7 +367,7 @@ test('owners are listed by name, whoever has keys, settings or a block, a page a
     ['b', 2, null],
     ['c', 0, null],
   ]);
-  const more = Array.from({ length: 100 }, (_, at) => ({ owner: `x${at}`, keysMax: 5 }));
+  const more = Array.from({ length: 100 }, (_, at) => ({ owner: `\ufeffx${at}`, keysMax: 5 })); // a name, too
   await callAll(app, 'admin_update_owner', more, await adminOf(app));
   const first = (await page()).body;
   expect(first.owners).toHaveLength(100);
