@@ -152,7 +152,7 @@ export function jsonIn(part) {
     const bytes = Uint8Array.from(atob(part.replaceAll('-', '+').replaceAll('_', '/')), (char) => char.charCodeAt(0));
     return JSON.parse(new TextDecoder().decode(bytes));
   } catch {
-    return undefined;
+    // anybody may have written it
   }
 }
 

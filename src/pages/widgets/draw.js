@@ -129,8 +129,7 @@ function fill(parent, children) {
 
 function create({ tag }) {
   if (tag === undefined) return new Text();
-  const isDrawing = tag === 'svg' || tag === 'path';
-  if (isDrawing) return document.createElementNS('http://www.w3.org/2000/svg', tag);
+  if (tag === 'svg' || tag === 'path') return document.createElementNS('http://www.w3.org/2000/svg', tag);
   return Object.assign(document.createElement(tag), tag === 'button' && { type: 'button' });
 }
 

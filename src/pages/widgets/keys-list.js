@@ -171,8 +171,7 @@ function toggle(list, id) {
   if (opened.delete(id)) own?.close(id);
   else {
     opened.add(id);
-    const key = keyOf(list, id);
-    if (key) own?.open(key);
+    own?.open(keyOf(list, id));
   }
   redraw();
   if (!opened.has(id)) focusOn(`details ${id}`);
