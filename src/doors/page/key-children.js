@@ -27,9 +27,11 @@ const isChild = (item) => typeof item?.id === 'string' && Array.isArray(item.sco
  */
 export function keyChildren({ id, family, state, change, count }) {
   async function read(cursor) {
+    const { children: before } = state();
     const { output, failure } = await family.read(id, cursor);
     if (!Array.isArray(output?.keys)) return change({ failure: complaint(failure) || UNREAD });
-    const children = [...(cursor === undefined ? [] : state().children), ...output.keys.filter(isChild)];
+    if (cursor && state().children !== before) return; // a newer beginning arrived meanwhile, or the row was closed
+    const children = [...(cursor ? before : []), ...output.keys.filter(isChild)];
     const names = new Map([...(state().names ?? []), ...children.map(({ id, name }) => [id, name])]);
     if (output.nextCursor === undefined) count(children.length);
     change({ children, names, cursor: output.nextCursor, failure: undefined });

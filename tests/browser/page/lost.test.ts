@@ -198,6 +198,37 @@ describeInBrowser('an answer that comes late', (browser) => {
     });
   });
 
+  test('to a row that was closed, and opened again, breaks nothing: its next keys for programs', async () => {
+    await using app = await appForBrowser();
+    const { key } = await app.createKey('alice', { name: 'parent', scopes: ['read', 'delegate'] });
+    for (const client_name of ['first', 'second']) await childOf(app, key, { client_name });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      const mayAnswer = Promise.withResolvers<void>();
+      await page.route('**/tools/list_api_keys', async (route) => {
+        const { childrenOf, cursor } = route.request().postDataJSON();
+        if (childrenOf === undefined) return route.continue();
+        if (cursor !== undefined) await mayAnswer.promise;
+        const response = await route.fetch({ postData: JSON.stringify({ childrenOf }) });
+        const { keys } = await response.json();
+        await route.fulfill({ json: cursor ? { keys: keys.slice(1) } : { keys: keys.slice(0, 1), nextCursor: 'on' } });
+      });
+      const more = page.getByRole('button', { name: 'More about parent' });
+      await more.click();
+      const asked = page.waitForRequest((request) => request.postData()?.includes('cursor') === true);
+      await press(page, 'More');
+      await asked;
+      await more.click();
+      const answered = page.waitForEvent('requestfinished');
+      mayAnswer.resolve();
+      await answered;
+      await page.getByText('2 keys for its programs').waitFor();
+      await more.click();
+      await press(page, 'More');
+      await page.getByRole('button', { name: 'End first' }).waitFor();
+      await page.getByRole('button', { name: 'End second' }).waitFor();
+    });
+  });
+
   test('leaves the focus where the person has moved it', async () => {
     await using app = await appForBrowser();
     const { key } = await app.createKey('alice', { name: 'parent', scopes: ['read', 'delegate'] });
