@@ -2,9 +2,10 @@
 
 import type { Client } from './database-client.ts';
 
+// Clients send numbers as reals, by which 1 / 3 would be an owner of its own.
 const FILL = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
-WITH RECURSIVE n (i) AS (SELECT ?1 UNION ALL SELECT i + 1 FROM n WHERE i < ?2)
-SELECT lower(hex(randomblob(16))), 'owner-' || (i / ?4) || '@example.com', 'key ' || i, lower(hex(randomblob(32))),
+WITH RECURSIVE n (i) AS (SELECT CAST(?1 AS INTEGER) UNION ALL SELECT i + 1 FROM n WHERE i < ?2)
+SELECT lower(hex(randomblob(16))), 'owner-' || (i / CAST(?4 AS INTEGER)) || '@example.com', 'key ' || i, lower(hex(randomblob(32))),
 '["read","read:orders"]', 1, ?3 + i FROM n`;
 
 /** Keys of one statement: `sqld` ends one after 5 s, which a busy machine needs for 20,000. */

@@ -29,7 +29,7 @@ async function fill(path: string): Promise<void> {
   await fillKeys(db, KEYS, KEYS_OF_EACH);
   await fillUses(db, 31);
   await db.execute(`INSERT INTO owners (owner, quota_requests, quota_period)
-SELECT DISTINCT user_id, 1000, 'month' FROM api_keys`);
+SELECT DISTINCT user_id, 1000000000, 'month' FROM api_keys`);
   await db.execute(`UPDATE api_keys SET expires_at_ms = created_at_ms + 86400000 * (2 + row % 400) WHERE row % 7 = 0`);
   await db.execute('PRAGMA wal_checkpoint(TRUNCATE)');
   db.close();
