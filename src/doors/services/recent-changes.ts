@@ -33,7 +33,6 @@ interface ChangesSince {
 }
 
 interface Known extends ChangesSince {
-  readonly databaseId: string;
   /** Whether no older changes are to be read from the store: they were read, or would be too many. */
   readonly isWhole: boolean;
 }
@@ -116,8 +115,8 @@ export class RecentChanges {
   }
 
   #begin(): Known {
-    const { databaseId, seq, mark } = this.#feed.position;
-    return { databaseId, since: { seq, mark }, changes: [], isWhole: false };
+    const { seq, mark } = this.#feed.position;
+    return { since: { seq, mark }, changes: [], isWhole: false };
   }
 
   #add(changes: readonly Change[]): void {
@@ -126,7 +125,8 @@ export class RecentChanges {
   }
 
   async #readOlder(store: KeyStore): Promise<void> {
-    const { databaseId, since } = this.#present;
+    const { since } = this.#present;
+    const { databaseId } = this.#feed.position; // a reset begins anew
     const page = (seq: number) => store.changesAfter({ databaseId, seq, mark: null }, this.#feed.queryTimeoutMs);
     const older = await readOlder(page, databaseId, since);
     // Meanwhile the database may have been restored, or so much may have changed that this is too old.
