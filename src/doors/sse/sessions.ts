@@ -33,7 +33,7 @@ export interface Session {
 export interface Visitor {
   /** The owner of each valid credential. */
   readonly owners: readonly string[];
-  /** The owner of each credential that is refused, if it is on record, or a user token that has just expired. */
+  /** The owner of each credential that is refused: a key that is on record, a user token that is good but for its `exp`. */
   readonly named: readonly string[];
   /** Why a credential can't be verified now; null: all are known. */
   readonly unknown: Problem | null;
