@@ -149,9 +149,10 @@ export class SpanWriter {
 
 /** Returns an attribute. A guard of one's own may give a key's id any type, which must not spoil the batch. */
 function attributeText(key: string, value: Value): string {
+  const shown = typeof value === 'object' ? Object.prototype.toString.call(value) : value; // it may have no text
   const text = Number.isSafeInteger(value)
     ? `{"intValue":"${value}"}`
-    : `{"stringValue":${JSON.stringify(String(value))}}`;
+    : `{"stringValue":${JSON.stringify(String(shown))}}`;
   return `{"key":${JSON.stringify(key)},"value":${text}}`;
 }
 

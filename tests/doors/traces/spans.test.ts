@@ -325,7 +325,9 @@ describe('by default', async () => {
 test('what a guard of one’s own says of the caller has any type: the span is sent, the line written, the result given', async () => {
   using collector = startCollector();
   const odd = { keyId: { n: 1.5 }, keyName: 7, subject: ['x'] };
-  const adding: Guard<Call> = () => ok({ auth: odd });
+  const textless = { keyId: Object.create(null) };
+  let added: object = odd;
+  const adding: Guard<Call> = () => ok({ auth: added });
   await using app = await createTestApp({
     env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, ACCESS_LOG: '1' },
     toolFiles: [
@@ -351,6 +353,10 @@ test('what a guard of one’s own says of the caller has any type: the span is s
     { keyId: odd.keyId, keyName: '7' },
     { keyId: odd.keyId, keyName: '7' },
   ]);
+  added = textless;
+  expect((await app.call('odd', {}, alice)).status).toBe(200);
+  expect((await post(app, call('odd'), alice)).body.result.structuredContent).toEqual({ trace: null });
+  expect(await sent(app, collector, 2)).toMatchObject([{ attributes: shown }, { attributes: shown }]);
 });
 
 describe('the sampler', () => {
