@@ -25,7 +25,7 @@ interface Started extends AsyncDisposable {
   revoke(): Promise<void>;
 }
 
-/** An app with `slow`, which reports progress, `quick`, which responds at once, `failing` and `telling`, and `for_users`. */
+/** An app with `slow`, which reports progress, `quick`, which responds at once, `failing` and `telling`, `for_users` and `for_both`. */
 async function start(): Promise<Started> {
   const schema = { input: v.strictObject({}), output: v.strictObject({ done: v.boolean() }) };
   const app = await createTestApp({
@@ -62,6 +62,21 @@ async function start(): Promise<Started> {
           return ok({ done: true });
         },
       }),
+      defineTool(
+        // As an operator may write it: the compiler refuses both in a sequence.
+        async (call) => {
+          const user = await guards.userJwt(call);
+          return user.ok ? guards.apiKey(call) : user;
+        },
+        {
+          ...facts('for_both'),
+          ...schema,
+          async run() {
+            await started.during();
+            return ok({ done: true });
+          },
+        },
+      ),
       defineTool(guards.userJwt, {
         ...facts('for_users'),
         ...schema,
@@ -228,6 +243,22 @@ describe('what leaves beside results', () => {
       app.clock.sleep(LAG_MAX_MS);
     };
     expect(await statusOf()).toBe(403);
+  });
+
+  test('a result under a key and a user token: both are verified again', async () => {
+    const statusAfter = async (during: (started: Started) => unknown) => {
+      await using started = await start();
+      const { app, key } = started;
+      started.during = () => during(started);
+      return (await app.call('for_both', {}, { ...(await bearer(app, 'bob')), 'x-api-key': key })).status;
+    };
+    expect(await statusAfter(({ app }) => app.clock.sleep(LAG_MAX_MS))).toBe(200);
+    expect(await statusAfter(endAndSleep)).toBe(401);
+    const blockAndSleep = async ({ app }: Started) => {
+      await app.keys('block', 'bob');
+      app.clock.sleep(LAG_MAX_MS);
+    };
+    expect(await statusAfter(blockAndSleep)).toBe(403);
   });
 
   test('a first use, proved by no poll that came after its read', async () => {
