@@ -145,8 +145,9 @@ interface IssuerCacheOptions {
   readonly outage: OutageLog;
 }
 
-/** How long a caller waits for a fetch while the old value lasts: an issuer that hangs should delay nobody by more. */
+/** How long callers wait for a fetch while the old value lasts. Then it counts as failed, and no later caller waits for it. */
 const WAIT_MS_MAX = 500;
+const TAKES_LONG = new IssuerOutage('the issuer takes long');
 
 /** Creates a cache of what an issuer publishes. Concurrent callers share a fetch. No timers but those of callers. */
 export function createIssuerCache<T>(load: () => Promise<T>, options: IssuerCacheOptions) {
@@ -203,11 +204,13 @@ export function createIssuerCache<T>(load: () => Promise<T>, options: IssuerCach
       const fetched = refresh();
       if (old === null) return fetched;
       try {
-        return await withTimeout(fetched, WAIT_MS_MAX, old, clock);
+        const value = await withTimeout(fetched, WAIT_MS_MAX, null, clock);
+        if (value !== null) return value;
+        if (fetching.underWay !== undefined) failed ??= { outage: TAKES_LONG, atMs: clock.monotonicMs() };
       } catch (error) {
         issuerOutageIn(error);
-        return old;
       }
+      return old;
     },
   };
 }

@@ -270,6 +270,7 @@ test('while the issuer is away its old set is used for an hour, and nobody waits
   await waitFor(() => issuer.hits('/jwks') > fetches);
   app.clock.advance(500);
   expect(await first).toBe(200);
+  expect(await useAll()).toEqual([200, 200, 200]); // the clock stands: who waited for the same fetch would wait for ever
   app.clock.advance(FETCH_MS);
   const said = async () => (await app.log()).filter(({ event }) => event.startsWith('key set '));
   await waitFor(async () => (await said()).length > 0);
