@@ -101,7 +101,8 @@ export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; rec
 
   function afterState(problem: Problem | undefined, running: Running): Awaitable<ToolResult> {
     if (problem !== undefined) return err(problem);
-    const { operation, call } = running;
+    const { operation, call, canceller } = running;
+    if (call.isAborted) return err(problemOf(undefined, operation, call, canceller)); // it has not begun
     if (call.reportsProgress) call.progress = provedProgress(recheck, call, call.progress);
     return chain(running.race(operation.run(running.parsed, running.context as Call)), afterTool, running);
   }

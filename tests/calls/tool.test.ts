@@ -5,11 +5,13 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import {
+  type Call,
   definePrompt,
   defineTool,
   err,
   failure,
   form,
+  type Guard,
   ok,
   type Problem,
   type ToolContent,
@@ -72,6 +74,39 @@ describe('time', () => {
     await asked;
     const lines = async () => (await app.log()).filter(({ tool }) => tool === 'waiting');
     await waitFor(async () => (await lines()).length > 0);
+    expect(await lines()).toEqual([expect.objectContaining({ level: 'info', event: 'tool call cancelled' })]);
+  });
+
+  test('one whose client cancels while its guard waits never begins', async () => {
+    const guarded = Promise.withResolvers<void>();
+    let hasRun = false;
+    const untilCancelled: Guard<Call> = ({ signal }) => {
+      guarded.resolve();
+      return new Promise((resolve) => {
+        signal.addEventListener('abort', () => resolve(ok({})));
+      });
+    };
+    await using app = await createTestApp({
+      tools: () => [
+        defineTool(untilCancelled, {
+          ...facts('cancelled'),
+          ...schemas,
+          run() {
+            hasRun = true;
+            return ok({ said: '' });
+          },
+        }),
+      ],
+    });
+    const hangsUp = new AbortController();
+    const { body, headers } = modern('tools/call', { name: 'cancelled' });
+    const asked = postJson(`${app.url}/mcp`, body, headers, hangsUp.signal).catch(() => {});
+    await guarded.promise;
+    hangsUp.abort();
+    await asked;
+    const lines = async () => (await app.log()).filter(({ tool }) => tool === 'cancelled');
+    await waitFor(async () => hasRun || (await lines()).length > 0);
+    expect(hasRun).toBe(false);
     expect(await lines()).toEqual([expect.objectContaining({ level: 'info', event: 'tool call cancelled' })]);
   });
 
