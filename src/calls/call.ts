@@ -125,7 +125,7 @@ export interface Principal {
 export interface CallResponse {
   /** The limits in its headers: initially full, then as the guards decided. */
   limits: RateLimitStates;
-  /** What the tool's widget gets, hidden from the model. Only for a `model_with_widget`. */
+  /** What the tool's widget gets, in `_meta` of a result over MCP, hidden from the model. */
   forWidget: JsonObject | undefined;
   /** The public code of the problem that the call ended with, for the access log. */
   code: string | undefined;
