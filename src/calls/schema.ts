@@ -260,7 +260,8 @@ export function jsonSchemaOf(schemaName: string, schema: Schema, side: Side = 'i
 
 /**
  * Throws an Error for a schema with async parts, which would let anything pass, with a field that is none, like `v.string`
- * without parentheses, or with a pattern that remembers its last match. The compiler refuses most, too.
+ * without parentheses, with a choice of nothing, for which clients refuse all tools, or with a pattern that remembers its last
+ * match. The compiler refuses most, too.
  */
 export function assertParts(schemaName: string, schema: Schema): void {
   const parts = new Set<unknown>([schema]); // grows while it is walked
@@ -280,7 +281,11 @@ function faultOfPart(part: object): string | null {
   if ('async' in part && part.async === true) {
     return 'expected a schema that decides at once, got an async part; that belongs into run';
   }
-  if (part.kind !== 'schema' || !('entries' in part)) return null;
+  if (part.kind !== 'schema') return null;
+  if ('options' in part && 'type' in part && Array.isArray(part.options) && part.options.length === 0) {
+    return `expected options of v.${part.type}(), got none`;
+  }
+  if (!('entries' in part)) return null;
   if (part.entries === undefined) return 'expected fields, like v.object({}), got none';
   const odd = Object.entries(Object(part.entries)).find(([, field]) => !isObject(field) || field.kind !== 'schema');
   return odd === undefined ? null : `${odd[0]}: expected a schema, like v.string(), got ${typeof odd[1]}`;

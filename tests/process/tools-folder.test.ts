@@ -264,6 +264,16 @@ test.each<[string, string, string | RegExp]>([
     'a: input: expected fields, like v.object({}), got none',
   ],
   [
+    'a choice of nothing, for which clients would refuse all tools',
+    taking('v.strictObject({ n: v.optional(v.picklist([])) })'),
+    'a: input: expected options of v.picklist(), got none',
+  ],
+  [
+    'an output of no alternatives',
+    having("output: v.object({ n: v.array(v.variant('kind', [])) })"),
+    'a: output: expected options of v.variant(), got none',
+  ],
+  [
     'a pattern that fits every second time only',
     taking('v.strictObject({ n: v.pipe(v.string(), v.regex(/a/g)) })'),
     'a: input: expected a pattern without the flags g and y, which fails every second time, got /a/g',
