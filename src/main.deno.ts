@@ -23,11 +23,12 @@ function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
   const server = Deno.serve(
     { hostname, port, ...(tls && { cert: tls.cert, key: tls.key }), signal: killer.signal, onListen() {} },
     async (request, { remoteAddr }) => {
-      if (stopping) return refuseWhileStopping();
-      active += 1;
-      const found = await fetch(request, { address: () => remoteAddr.hostname, holdOpen, lacksHost });
+      const refused = stopping;
+      if (!refused) active += 1;
+      const isClosed = () => refused;
+      const found = await fetch(request, { address: () => remoteAddr.hostname, holdOpen, lacksHost, isClosed });
       const response = request.method === 'HEAD' ? await withoutBody(found) : found;
-      active -= 1;
+      if (!refused) active -= 1;
       if (active === 0) whenIdle();
       return response;
     },
@@ -63,9 +64,6 @@ async function withoutBody(response: Response): Promise<Response> {
   response.headers.set('Content-Length', String(byteLength));
   return new Response(null, response);
 }
-
-const refuseWhileStopping = () =>
-  new Response(null, { status: 503, headers: { Connection: 'close', 'Retry-After': '1' } });
 
 const holdOpen = () => {}; // Deno has no idle timeout
 

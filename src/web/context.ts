@@ -13,6 +13,8 @@ export interface Connections {
   holdOpen(request: Request, hold: boolean): void;
   /** Returns whether an HTTP/1.1 request has no Host. Missing where the runtime itself refuses such requests. */
   lacksHost?(request: Request): boolean;
+  /** Returns whether the server stops, and must refuse requests. Missing where the runtime itself closes its socket. */
+  isClosed?(): boolean;
 }
 
 /** What the contexts of all requests have in common. */
@@ -169,6 +171,10 @@ export class RequestContext {
 
   get lacksHost(): boolean {
     return this.#connections.lacksHost?.(this.request) ?? false;
+  }
+
+  get isTooLate(): boolean {
+    return this.#connections.isClosed?.() ?? false;
   }
 
   /** Disables the connection's idle timeout (true), until each such call is matched by one with `false`. */

@@ -3,7 +3,7 @@
 
 import { memoize } from '../ground/cache.ts';
 import { isAddress, isLoopback } from '../ground/ip.ts';
-import type { Problem } from '../ground/problem.ts';
+import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import type { Awaitable } from '../ground/result.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
 import { anyOrigin } from '../ground/urls.ts';
@@ -130,6 +130,7 @@ export function createRequestChecks({ allowedHosts, allowedOrigins }: AllowedNam
   }
 
   return (context: RequestContext, found: Route | undefined): BodyHandler | Problem => {
+    if (context.isTooLate) return OVERLOADED;
     if (found?.any !== undefined) return unlessInClear(context, found, found.any);
     const refusal = refusalOfNames(context, found);
     if (refusal !== undefined) return refusal;

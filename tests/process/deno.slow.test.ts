@@ -177,6 +177,18 @@ test('on SIGTERM a request under way is finished, then the process ends with 0',
   await connection.readUntil((received) => received.startsWith('HTTP/1.1 100')); // now the server waits for its body
   const exit = server.stop();
   await waitFor(async () => (await fetch(server.url)).status === 503); // now nobody else is served
+  const verified = await fetch(`${server.url}/verify`, { headers: { 'x-api-key': 'sk_test_x' } });
+  expect([verified.status, verified.headers.get('x-key-owner'), verified.headers.get('connection')]).toEqual([
+    503,
+    '',
+    'close',
+  ]);
+  expect(await verified.json()).toMatchObject({ status: 503, code: 'overloaded' });
+  const introspected = await fetch(`${server.url}/introspect`, { method: 'POST', body: new URLSearchParams() });
+  expect([introspected.headers.get('retry-after'), await introspected.json()]).toEqual([
+    '1',
+    { error: 'temporarily_unavailable' },
+  ]);
   connection.socket.write(body);
   const response = await connection.readUntil(isWhole);
   expect(response).toContain('HTTP/1.1 200');
