@@ -103,13 +103,22 @@ export class KnownKeys {
   }
 
   /** Reads a key that isn't cached; null: there is none. What is only stale takes nothing from the caller's budget. */
-  read(keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> {
+  async read(keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> {
+    for (;;) {
+      let isOwn = false;
+      const read = await this.#reads.run(keyHash, () => {
+        isOwn = true;
+        return this.#find(keyHash, caller);
+      });
+      if (read.ok || isOwn) return read; // a refusal is of the one address whose look-up it was
+    }
+  }
+
+  async #find(keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> {
     const { unknownKeys } = this.#options;
-    return this.#reads.run(keyHash, async () => {
-      const find = this.#usable.get(keyHash) === undefined ? unknownKeys.find : unknownKeys.findAgain;
-      const found = await find(keyHash, caller);
-      return found.ok ? ok(this.#keep(keyHash, found.value)) : found;
-    });
+    const find = this.#usable.get(keyHash) === undefined ? unknownKeys.find : unknownKeys.findAgain;
+    const found = await find(keyHash, caller);
+    return found.ok ? ok(this.#keep(keyHash, found.value)) : found;
   }
 
   /**

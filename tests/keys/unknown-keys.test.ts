@@ -12,7 +12,8 @@ import { createUnknownKeys } from '../../src/keys/unknown-keys.ts';
 import { createLog } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
 import { AS_OF, record } from '../support/embedded.ts';
-import { bearer, COUNTED, createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
+import { startSlowStore } from '../support/slow-store.ts';
+import { bearer, COUNTED, createTestApp, NO_CONNECTION, type TestApp, type TestResponse } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const { burst: BURST } = LIMITS.unknownKeys;
@@ -367,4 +368,27 @@ describe('networkOf', () => {
   ])('%s belongs to %s', (address, network) => {
     expect(networkOf(address)).toBe(network);
   });
+});
+
+test('a key that comes from two addresses at once is refused to neither because the other has no place left', async () => {
+  await using slow = await startSlowStore();
+  await using elsewhere = await createTestApp({ store: slow.store });
+  await using app = await createTestApp({ store: slow.store, env: { TRUST_PROXY: '1', LOG_LEVEL: 'error' } });
+  const { key } = await elsewhere.createKey('alice');
+  const flooded = '192.0.2.1';
+  const verify = async (presented: string, address: string) => {
+    const headers = { 'x-api-key': presented, 'x-forwarded-for': address };
+    return (await app.handler.fetch(new Request(`${app.url}/verify`, { headers }), NO_CONNECTION)).status;
+  };
+  const floods = (from: number, count: number) => guesses(from, count).map((guessed) => verify(guessed, flooded));
+  const read = slow.delayResponseTo('presented_hash');
+  const flood = floods(1, 1);
+  await read.made;
+  flood.push(...floods(2, BURST + STATEMENT_KEYS_MAX));
+  const [refused, good] = [verify(key, flooded), verify(key, '192.0.2.2')];
+  flood.push(...floods(5000, 10 * STATEMENT_KEYS_MAX)); // one of them takes the key's place, nearly always
+  expect([200, 429]).toContain(await refused);
+  expect(await good).toBe(200);
+  read.release();
+  await Promise.all(flood);
 });
