@@ -66,16 +66,16 @@ function viewOf(list, open) {
   </section>`;
 }
 
-const rowOf = (
-  { owner, keys, keysMax, uses, quota, share, blocked },
-  open,
-) => html`<li class="row" at="row of ${owner}">
+/** Returns how much of a quota is used, in per cent: 100 only if nothing is left. */
+const percentOf = ({ requests, remaining }) => Math.floor((100 * (requests - remaining)) / requests);
+
+const rowOf = ({ owner, keys, keysMax, uses, quota, blocked }, open) => html`<li class="row" at="row of ${owner}">
   <div class="line"><span class="name">${nameOf(owner)}</span></div>
   ${blocked ? html`<span class="state bad">Blocked</span>` : html`<span></span>`}
   <div class="facts hint line">
     <span class="when">${inWords(keys)} of ${countWords(keysMax)}</span>
     <span class="when">${usesWords(uses)}</span>
-    ${quota && quotaBar(quota, `, ${Math.round(share * 100)} %`)}
+    ${quota && quotaBar(quota, `, ${percentOf(quota)} %`)}
   </div>
   <div class="buttons line">
     <button at="owner ${owner}" aria-label="Open ${owner}" onclick=${() => open(owner)}>Open</button>

@@ -17,8 +17,8 @@ export const metadataOf = ({ metadata }) => (isObject(metadata) ? metadata : nul
 export function readOwner(item) {
   if (typeof item?.owner !== 'string' || !isCount(item.keys) || !isCount(item.keysMax)) return [];
   const quota = readQuota(item.quota);
-  const share = typeof item.quotaShare === 'number' ? item.quotaShare : null;
-  const remaining = quota && share !== null ? Math.round(quota.requests * (1 - Math.min(1, share))) : null;
+  const { quotaShare: share } = item;
+  const remaining = quota && typeof share === 'number' ? Math.round(quota.requests * (1 - Math.min(1, share))) : null;
   return [
     {
       owner: item.owner,
@@ -28,7 +28,6 @@ export function readOwner(item) {
       uses: readUses(item.uses) ?? { today: 0, days: Array(30).fill(0) },
       quota: quota && { ...quota, remaining },
       limit: readLimit(item.rateLimit),
-      share,
       metadata: metadataOf(item),
     },
   ];

@@ -172,6 +172,30 @@ describeInBrowser('an admin without keys', (browser) => {
     });
   });
 
+  test('reads that a quota is used up once nothing is left of it, and not before', async () => {
+    await using app = await appForBrowser({ env: ADMINS });
+    await app.createKey('acme');
+    const quota = { requests: 1000, period: 'day' };
+    await app.call('admin_update_owner', { owner: 'acme', quota }, await adminOf(app, 'carol'));
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
+      for (const [used, percent] of [
+        [997, 99],
+        [799, 79],
+        [290, 29],
+        [1000, 100],
+      ] as const) {
+        await page.route('**/tools/admin_list_owners', async (route) => {
+          const response = await route.fetch();
+          const { owners } = await response.json();
+          await route.fulfill({ json: { owners: [{ ...owners[0], quotaShare: used / quota.requests }] } });
+        });
+        await press(page, 'Owners');
+        await page.getByText(`${used.toLocaleString('en')} of 1,000 a day, ${percent} %`).waitFor();
+        await page.unroute('**/tools/admin_list_owners');
+      }
+    });
+  });
+
   test('is asked two things at once, each in its own words', async () => {
     await using app = await appForBrowser({ env: ADMINS });
     await app.createKey('acme', { name: 'production' });
