@@ -95,13 +95,19 @@ const dataField = (id, metadata) => html`<div class="field">
 /** Returns the line of a name and its value, in which a sign stands for each line break. */
 const lineOf = (pair) => pair.join('=').replace(/\r\n|[\r\n]/g, '↵');
 
-/** Returns the data in a typed text; null if it is empty, a sentence if a line has no name. A line of `before` is kept. */
+/**
+ * Returns the data in a typed text; null if it is empty, a sentence if a line has no name, or that of another. A line of
+ * `before` is kept.
+ */
 function dataIn(text, before) {
   const kept = new Map(Object.entries(before ?? {}).map((pair) => [lineOf(pair), pair]));
   const lines = text.split(/\r?\n/).filter((line) => line.trim() !== '');
   if (lines.some((line) => !/^\s*[^=\s]+\s*=/.test(line)))
     return 'Data needs a name and a value in each line: plan=pro.';
   const pairs = lines.map((line) => kept.get(line) ?? line.split(/=(.*)/s, 2).map((part) => part.trim()));
+  const names = pairs.map(([name]) => name);
+  const twice = names.find((name, at) => names.indexOf(name) < at);
+  if (twice !== undefined) return `Data has the name ${twice} twice.`;
   return pairs.length === 0 ? null : Object.fromEntries(pairs);
 }
 

@@ -147,6 +147,22 @@ describeInBrowser('a key that is pasted where none belongs', (browser) => {
   });
 });
 
+describeInBrowser('data with a name twice', (browser) => {
+  test('is not saved as one of the two: the form says so', async () => {
+    await using app = await appForBrowser({ env });
+    await app.createKey('acme', { name: 'production' });
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
+      const sent = sentBy(page);
+      await press(page, 'Open acme');
+      await press(page, 'Change the plan: acme');
+      await page.getByLabel('Data').fill('plan=pro\nsince=2026\n plan = gold');
+      await press(page, 'Save');
+      await page.getByRole('alert').getByText('Data has the name plan twice.').waitFor();
+      expect(sent.filter((text) => text.includes('gold'))).toEqual([]);
+    });
+  });
+});
+
 describeInBrowser('a key that is looked for', (browser) => {
   test('is named above the list with its state, and one that has ended has a button before those of other keys', async () => {
     await using app = await appForBrowser({ env });
