@@ -67,11 +67,8 @@ const isRead = (path, body) => READS.test(path) || (path.endsWith('update_owner'
 export async function post(path, token, body) {
   const reads = isRead(path, body);
   const changesList = !reads && /^\/(tools|keys)/.test(path);
-  const unanswered = failed(
-    changesList
-      ? 'No answer came. It may have worked all the same: refresh the list to see.'
-      : 'No answer came. Try again.',
-  );
+  const next = changesList ? 'It may have worked all the same: refresh the list to see.' : 'Try again.';
+  const unanswered = failed(`No answer came. ${next}`);
   try {
     const response = await fetch(setup.url + path, {
       ...ASK,

@@ -10,6 +10,7 @@ import { typedHere, typeHere } from './kept.js';
 import { GIVES, keyForm } from './key-form.js';
 import { isOwn, jsonIn, page, request, set } from './session.js';
 
+const UNKNOWN = 'an unknown client';
 const CONNECTION_DAYS = 90;
 const PROGRAM_DAYS = 30;
 const SCOPES_SHOWN = 20;
@@ -21,7 +22,7 @@ const LOOKS_MAX = 6;
 /** Describes who gets a connection's key, as /authorize does: `place` for the heading, `says` below it, `name` for the key. */
 function receiverOf(asked) {
   const [redirectUri, clientId] = [asked.get('redirect_uri'), asked.get('client_id')];
-  if (!URL.canParse(redirectUri)) return { place: 'an unknown client', says: false, name: 'an unknown client' };
+  if (!URL.canParse(redirectUri)) return { place: UNKNOWN, says: false, name: UNKNOWN };
   const { protocol, host } = new URL(redirectUri);
   const [document, name] = [documentHostOf(clientId), nameIn(clientId)];
   const saysItIs = document && html`It says that it is <bdi>${document}</bdi>, which nobody can prove.`;
@@ -29,7 +30,7 @@ function receiverOf(asked) {
     const isListed = setup.clients !== null && new RegExp(setup.clients).test(clientId);
     return { place: host, says: isListed ? html`Identified by <bdi>${document}</bdi>.` : saysItIs, name: host };
   }
-  const kind = protocol === 'http:' ? 'a program on this computer' : 'an app on this computer';
+  const kind = `${protocol === 'http:' ? 'a program' : 'an app'} on this computer`;
   if (document) return { place: kind, says: saysItIs, name: `${document}, on this computer` };
   if (protocol !== 'http:') {
     const place = host === '' ? protocol : `${protocol}//${host}`;

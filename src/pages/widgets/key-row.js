@@ -92,9 +92,11 @@ function identity({ id, fingerprint }, rotation) {
 }
 
 const rotationWords = ({ state, previousUntil }) =>
-  state === 'until_first_use'
-    ? 'Rotation under way: the old key works on, and the new one has not been used yet.'
-    : html`Rotation under way: the new key is in use. The old one ends ${timeOf(previousUntil)}, on ${formats.short.format(previousUntil)}.`;
+  html`Rotation under way: the ${
+    state === 'until_first_use'
+      ? 'old key works on, and the new one has not been used yet.'
+      : html`new key is in use. The old one ends ${timeOf(previousUntil)}, on ${formats.short.format(previousUntil)}.`
+  }`;
 
 const BAR_PX = 3;
 const HEIGHT_PX = 22;

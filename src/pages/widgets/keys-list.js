@@ -208,7 +208,7 @@ async function search(list, field, isPasted) {
     field.value = text;
     change(list, { search: text, said: '' });
   } else if (hash === null) change(list, { said: complaint('This browser can’t tell: it needs HTTPS.') });
-  else change(list, { said: found === null ? NONE + oddWords(key) : complaint(UNLISTED) });
+  else change(list, { said: found === null ? complaint(UNLISTED) : NONE + oddWords(key) });
 }
 
 const NONE = 'None of your keys: deleted, another person’s, or one that a key has made.';
@@ -251,19 +251,19 @@ export const oddWords = (text) =>
 const ANY_KEY = /^[^\s\p{C}]{20,}$/u;
 
 /**
- * Resolves with the key that has a secret of this hash, on any page; null if there is none, undefined if not all pages
+ * Resolves with the key that has a secret of this hash, on any page; undefined if there is none, null if not all pages
  * could be loaded. Reloads the list first if no shown key fits.
  */
 async function findByHash(list, hash) {
   const isOf = ({ fingerprint, rotation }) =>
     [fingerprint, rotation?.otherFingerprint].some((part) => part && hash.startsWith(part));
-  if (!list.keys.some(isOf) && !(await load(list))) return undefined;
+  if (!list.keys.some(isOf) && !(await load(list))) return null;
   for (;;) {
     const found = list.keys.find(isOf);
-    if (found || list.cursor === null) return found ?? null;
+    if (found || list.cursor === null) return found;
     const { cursor } = list;
     await showMore(list);
-    if (list.cursor === cursor) return undefined;
+    if (list.cursor === cursor) return null;
   }
 }
 

@@ -107,7 +107,7 @@ function viewOf(shown) {
   const header = html`<header class="sentence">
     <span class="badge ok">${icon('key')}</span>
     <div>
-      <p class="hint">${previous === undefined ? 'API key created' : 'API key rotated'}</p>
+      <p class="hint">API key ${previous === undefined ? 'created' : 'rotated'}</p>
       ${h(HEADING, {}, nameOf(name))}
     </div>
   </header>`;
