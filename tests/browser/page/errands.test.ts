@@ -145,6 +145,25 @@ describeInBrowser('a key that is pasted where none belongs', (browser) => {
       expect(sent.filter((text) => text.includes(key))).toEqual([]);
     });
   });
+
+  test('is said to be taken out where the person sees it, however far down the field is', async () => {
+    await using app = await appForBrowser();
+    const { key } = await app.createKey('alice', { name: 'the oldest' });
+    for (let more = 0; more < 20; more += 1) await app.createKey('alice', { name: `key ${more}` });
+    const phone = { viewport: { width: 390, height: 700 } };
+    await withKeysPage(browser(), app, { ...(await link(app)), ...phone }, async ({ page }) => {
+      await press(page, 'More about the oldest');
+      await press(page, 'Rename: the oldest');
+      await paste(page, page.getByRole('textbox', { name: 'Name' }), key);
+      const notice = page.getByRole('alert').filter({ hasText: 'That was a whole key.' });
+      await notice.waitFor();
+      const isSeen = await notice.evaluate((alert) => {
+        const { x, y, width, height } = alert.getBoundingClientRect();
+        return alert.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+      });
+      expect(isSeen).toBe(true);
+    });
+  });
 });
 
 describeInBrowser('data with a name twice', (browser) => {
