@@ -79,13 +79,13 @@ const STORED: { readonly [F in keyof ApiKeyRecord]: (value: ApiKeyRecord[F]) => 
   resource: (resource) => ({ resource }),
 };
 
+const STORES = Object.entries(STORED) as [keyof ApiKeyRecord, (value: unknown) => Readonly<Record<string, Value>>][];
+
 /** Returns the columns of the given fields, and their values. */
 export function columnsOf(fields: { readonly [F in keyof ApiKeyRecord]?: ApiKeyRecord[F] | undefined }) {
-  const stores = Object.entries(STORED) as [keyof ApiKeyRecord, (value: unknown) => Readonly<Record<string, Value>>][];
-  const columns = stores.flatMap(([name, store]) =>
-    fields[name] === undefined ? [] : Object.entries(store(fields[name])),
-  );
-  return { names: columns.map(([name]) => name), values: columns.map(([, value]) => value) };
+  const columns: Record<string, Value> = {};
+  for (const [name, store] of STORES) if (fields[name] !== undefined) Object.assign(columns, store(fields[name]));
+  return { names: Object.keys(columns), values: Object.values(columns) };
 }
 
 /** A record with all fields, for the names of their columns. */
