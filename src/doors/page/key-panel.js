@@ -78,13 +78,14 @@ async function readHistory(panels, id, cursor) {
 }
 
 async function save(panels, id, edit, fields) {
+  change(panels, id, { failure: undefined });
   const { before } = stateOf(panels, id);
   const { output, failure, now = before, said } = await panels.save(id, fields, before);
   const isLeft = stateOf(panels, id).before !== before; // for another edit, which stays
   if (output === null) return isLeft || change(panels, id, { failure, before: now });
   panels.replace(id, output, said);
   const places = hasFocus(`edit ${id}`) ? [`${edit} ${id}`, `details ${id}`] : [];
-  if (!isLeft) change(panels, id, { edit: null, failure: undefined }, ...places);
+  if (!isLeft) change(panels, id, { edit: null }, ...places);
   await readHistory(panels, id);
 }
 
@@ -114,7 +115,7 @@ function formOf(panels, key, edit, { read, words, fields }) {
     if (typeof wanted === 'string') change(panels, id, { failure: wanted }, first(key));
     else void busily(`save ${id}`, () => save(panels, id, edit, wanted));
   };
-  const cancel = () => change(panels, id, { edit: null, failure: undefined }, `${edit} ${id}`);
+  const cancel = () => change(panels, id, { edit: null }, `${edit} ${id}`);
   const { failure } = stateOf(panels, id);
   return html`<form class=${edit === 'name' ? 'line' : 'inset stack'} at="edit ${id}" name=${edit} aria-label=${label}
     onsubmit=${send} onkeydown=${({ key: pressed }) => pressed === 'Escape' && cancel()}>

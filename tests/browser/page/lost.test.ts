@@ -78,6 +78,31 @@ describeInBrowser('no answer of the server', (browser) => {
     });
   });
 
+  test('to an edit is no complaint any more while it is saved again: screen readers read the next one, too', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'billing' });
+    await withKeysPage(browser(), app, { ...(await link(app)), quiet: true }, async ({ page }) => {
+      await press(page, 'More about billing');
+      await press(page, 'Rename: billing');
+      await page.route('**/keys/update', (route) => route.abort());
+      await press(page, 'Save');
+      await alerted(page, CHANGED);
+      const mayFail = Promise.withResolvers<void>();
+      await page.route('**/keys/update', async (route) => {
+        await mayFail.promise;
+        await route.abort();
+      });
+      await press(page, 'Save');
+      await page.getByRole('button', { name: 'Saving…' }).waitFor();
+      expect(await page.getByRole('alert').count()).toBe(0);
+      mayFail.resolve();
+      await alerted(page, CHANGED);
+      await press(page, 'Cancel');
+      await press(page, 'Rename: billing');
+      expect(await page.getByRole('alert').count()).toBe(0);
+    });
+  });
+
   /** Runs `use` where the person has typed the code of a program that asks, and is to decide. */
   async function withAsked(use: (open: { app: TestApp; page: Page; asked: Answer['body'] }) => Promise<void>) {
     await using app = await appForBrowser({ env: { OAUTH_DEVICE: '1' } });
