@@ -137,7 +137,7 @@ export const wordsOfApp = (words) =>
 /** Redeems the issuer's response in `query` for an access token. Throws an Error whose message is for the person. */
 export async function redeem(query, kept) {
   const { name, clientId, resource, endpoints } = issuer;
-  if (kept === null || query.get('state') !== kept.state) {
+  if (query.get('state') !== kept?.state) {
     throw new Error('This response does not belong to a sign-in that was begun in this tab. Sign in again.');
   }
   const sender = query.get('iss');
