@@ -97,7 +97,7 @@ function createView(task) {
     const other = page.task === task ? null : page.task; // what was begun meanwhile stays
     const saved = () => {
       shown.close();
-      set({ made: page.made.filter((key) => key !== shown) }, 'new key', 'new');
+      set({ made: page.made.filter((key) => key !== shown) }, 'new key', 'new', 'go on');
     };
     const shown = newKey({ made, saved });
     set({ task: other, made: [shown, ...page.made] }, other === null && 'new key');

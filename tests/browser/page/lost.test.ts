@@ -199,6 +199,27 @@ describeInBrowser('an answer that comes late', (browser) => {
     });
   });
 
+  test('leaves the focus in the form that was begun meanwhile, once the new key is saved', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'first' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      const mayAnswer = Promise.withResolvers<void>();
+      await page.route('**/tools/create_api_key', async (route) => {
+        await mayAnswer.promise;
+        await route.continue();
+      });
+      await press(page, 'Create a key');
+      await page.getByRole('textbox', { name: 'Name' }).fill('slow');
+      await page.getByRole('checkbox', { name: 'read' }).check();
+      await press(page, 'Create key');
+      await press(page, 'Cancel');
+      await press(page, 'Create a key');
+      mayAnswer.resolve();
+      await press(page, 'I have saved it');
+      expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Create key');
+    });
+  });
+
   test('to an edit that was left leaves another one as it is', async () => {
     await using app = await appForBrowser();
     await app.createKey('alice', { name: 'slow', scopes: ['read', 'write'] });
