@@ -130,19 +130,22 @@ export function createRequestChecks({ allowedHosts, allowedOrigins }: AllowedNam
   }
 
   return (context: RequestContext, found: Route | undefined): BodyHandler | Problem => {
+    const refusal = found?.any === undefined ? refusalOfNames(context, found) : undefined;
+    if (refusal !== undefined) return refusal;
     if (context.isTooLate) return OVERLOADED;
     if (found?.any !== undefined) return unlessInClear(context, found, found.any);
-    const refusal = refusalOfNames(context, found);
-    if (refusal !== undefined) return refusal;
     if (found === undefined) return { code: 'not_found' };
     if (found.missing !== undefined) return found.missing;
     const { method } = context;
     if (method === 'OPTIONS') return preflightOf(found);
-    const handler = method === 'POST' ? found.post : isRead(method) ? found.get : undefined;
+    const handler = handlerOf(found, method);
     if (handler === undefined) return { code: 'method_not_allowed', allow: allowedMethods(found) };
     return unlessInClear(context, found, handler);
   };
 }
+
+const handlerOf = ({ get, post }: Route, method: string): BodyHandler | undefined =>
+  method === 'POST' ? post : isRead(method) ? get : undefined;
 
 const unlessInClear = (context: RequestContext, found: Route, handler: BodyHandler): BodyHandler | Problem =>
   isInClear(context, found) ? { code: 'https_required' } : handler;

@@ -189,6 +189,8 @@ test('on SIGTERM a request under way is finished, then the process ends with 0',
     '1',
     { error: 'temporarily_unavailable' },
   ]);
+  const ofPage = await fetch(`${server.url}/keys/update`, { headers: { origin: 'https://elsewhere.example' } });
+  expect([ofPage.status, ofPage.headers.get('access-control-allow-origin')]).toEqual([403, null]);
   connection.socket.write(body);
   const response = await connection.readUntil(isWhole);
   expect(response).toContain('HTTP/1.1 200');
