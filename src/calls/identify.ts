@@ -85,6 +85,8 @@ export const isEndedKey = (problem: Problem): boolean =>
 export class Sender {
   #identified: { readonly metaApiKey: string | null; readonly identity: Awaitable<Identity> } | undefined;
   #found: Identity | undefined;
+  /** Whether that took time, in which the client may have cancelled its call. */
+  hasTakenTime = false;
 
   constructor(
     readonly context: RequestContext,
@@ -105,6 +107,7 @@ export class Sender {
           return found;
         }),
       };
+      this.hasTakenTime ||= isPromise(this.#identified.identity);
     }
     return this.#identified.identity;
   }

@@ -93,6 +93,8 @@ export function createMcp({ methods, requestStates, run }: McpOptions): Mcp {
       audience: showsWidgets(capabilities) ? 'model_with_widget' : 'model',
     });
     if (begin !== undefined) call.response.sender = sender.as(operation.credential);
+    // A guard that finds in memory what the sender's identification has read awaits nothing, and asks for no signal.
+    if (sender.hasTakenTime && canceller?.signal.aborted) call.abort(canceller.signal.reason);
     const running = run(operation, withoutMeta(given), call, canceller);
     const result = begin === undefined ? holdingOpen(sender.context, operation.timeoutMs, running) : running;
     function reply(ended: ToolResult): Reply {

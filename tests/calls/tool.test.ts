@@ -21,6 +21,7 @@ import { CAPABILITIES } from '../support/asking.ts';
 import { postJson, postJsonText } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { call, callOverWays, modern, post, request } from '../support/mcp.ts';
+import { startSlowStore } from '../support/slow-store.ts';
 import { storeOn } from '../support/store-mode.ts';
 import { createTestApp, failureOf, type LogLine, sharedApp } from '../support/test-app.ts';
 import { anyone, CONTENT_BLOCKS, facts, noInput, promptFacts, steeredTool } from '../support/tools.ts';
@@ -104,6 +105,39 @@ describe('time', () => {
     await guarded.promise;
     hangsUp.abort();
     await asked;
+    const lines = async () => (await app.log()).filter(({ tool }) => tool === 'cancelled');
+    await waitFor(async () => hasRun || (await lines()).length > 0);
+    expect(hasRun).toBe(false);
+    expect(await lines()).toEqual([expect.objectContaining({ level: 'info', event: 'tool call cancelled' })]);
+  });
+
+  test('nor does one whose client cancels while its sender is identified', async () => {
+    await using slow = await startSlowStore();
+    await using elsewhere = await createTestApp({ store: slow.store });
+    const { key } = await elsewhere.createKey('alice');
+    let hasRun = false;
+    await using app = await createTestApp({
+      store: slow.store,
+      tools: ({ guards }) => [
+        defineTool(guards.apiKey, {
+          ...noInput('cancelled'),
+          run() {
+            hasRun = true;
+            return ok({ content: [] });
+          },
+        }),
+      ],
+    });
+    const read = slow.delayReadOf(key);
+    const hangsUp = new AbortController();
+    const { body, headers } = modern('tools/call', { name: 'cancelled' }, { progressToken: 1 }); // a stream
+    const all = { ...headers, accept: 'application/json, text/event-stream', 'x-api-key': key };
+    const asked = postJson(`${app.url}/mcp`, body, all, hangsUp.signal).catch(() => {});
+    await read.made;
+    hangsUp.abort();
+    await asked;
+    for (const _ of Array(5)) await fetch(`${app.url}/mcp/health`); // meanwhile the server has seen it
+    read.release();
     const lines = async () => (await app.log()).filter(({ tool }) => tool === 'cancelled');
     await waitFor(async () => hasRun || (await lines()).length > 0);
     expect(hasRun).toBe(false);
