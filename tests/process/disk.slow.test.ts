@@ -269,6 +269,7 @@ describe.skipIf(!mountable)('a disk', () => {
   test('a restore for which there is no room leaves all as it was', async () => {
     const backup = await backupOf(3000);
     using small = smallDisk(1024);
+    using between = smallDisk(2700); // has room for the log or for the file
     using larger = smallDisk(4096);
     const full = { code: 1, stderr: expect.stringContaining('SQLITE_FULL') };
     const restored = (disk: SmallDisk) => keysCommand(envOn(disk), ['restore', backup, '--yes']);
@@ -278,10 +279,13 @@ describe.skipIf(!mountable)('a disk', () => {
     small.free();
     expect(await restored(small)).toMatchObject(full);
     expect(readdirSync(small.folder)).toEqual([]);
-    writeFileSync(join(small.folder, 'keys.db'), 'damaged');
-    expect(await restored(small)).toMatchObject(full);
-    expect(readdirSync(small.folder)).toEqual(['keys.db']);
-    expect(readFileSync(join(small.folder, 'keys.db'), 'utf8')).toBe('damaged');
+    for (const disk of [small, between]) {
+      const damaged = join(disk.folder, 'keys.db');
+      writeFileSync(damaged, 'damaged');
+      expect(await restored(disk)).toMatchObject(full);
+      expect(readdirSync(disk.folder)).toEqual(['keys.db']);
+      expect(readFileSync(damaged, 'utf8')).toBe('damaged');
+    }
 
     expect(await restored(larger)).toMatchObject({ code: 0 });
     await keysCommand(envOn(larger), ['block', 'owner 1']);

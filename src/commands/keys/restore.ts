@@ -109,6 +109,7 @@ async function intoFile(path: string, given: Given): Promise<void> {
     const made = `${before}.part`;
     await removing(partsOf(made), async () => {
       await make(made, given);
+      await emptyLog(made);
       // The damaged file stays until a whole database takes its place: without it a server would start empty.
       linkSync(file, before);
       for (const part of LOG) moveIfThere(`${file}${part}`, `${before}${part}`);
@@ -130,6 +131,12 @@ async function make(path: string, { backup, io }: Given): Promise<void> {
     for (const part of partsOf(realpathSync(path))) rmSync(part, { force: true });
     throw error;
   }
+}
+
+/** Moves what is in the log to the file. Throws a StoreOutage if there is no room, which SQLite, closing a file, hides. */
+async function emptyLog(path: string): Promise<void> {
+  await using held = await hold(path);
+  await held.db.read({ sql: 'PRAGMA wal_checkpoint(TRUNCATE)' });
 }
 
 /** Holds the file alone, until it is closed or disposed of. Throws a CommandError if another process has it open. */
