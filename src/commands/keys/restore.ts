@@ -110,6 +110,7 @@ async function intoFile(path: string, given: Given): Promise<void> {
     await removing(partsOf(made), async () => {
       await make(made, given);
       await emptyLog(made);
+      await refuseIfOpenElsewhere(path); // a server may have begun meanwhile
       // The damaged file stays until a whole database takes its place: without it a server would start empty.
       linkSync(file, before);
       for (const part of LOG) moveIfThere(`${file}${part}`, `${before}${part}`);

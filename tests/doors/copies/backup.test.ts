@@ -516,6 +516,19 @@ test('killed while it makes a database in place of a damaged file, that one is t
   expect(await countKeys(path)).toBe(20_000);
 });
 
+test('while a server has a damaged file open that it found before its restore was made, the restore changes nothing', async () => {
+  const file = await backupOf(20_000);
+  const path = await restoredFrom(file);
+  const damaged = readFileSync(path).fill(0x55, 8192, 12_288);
+  writeFileSync(path, damaged);
+  const command = keysProcess(at(path), ['restore', file, '--yes']);
+  await waitFor(() => readdirSync(dirname(path)).some((name) => name.includes('.before-')));
+  using server = openDatabase(`file:${path}`);
+  await server.execute('SELECT count(*) FROM sqlite_master');
+  expect(await command).toMatchObject({ code: 1, stderr: expect.stringContaining('another process has') });
+  expect(readFileSync(path).equals(damaged)).toBe(true);
+});
+
 test.each([0, 0.5, 1])('killed when this part of the transaction has run, the old keys are there: %d', async (part) => {
   const file = await backupOf(5000);
   const path = await restoredFrom(file);
