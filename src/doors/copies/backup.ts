@@ -1,4 +1,4 @@
-// Takes a consistent copy of the database, even of a remote one, as a file, while servers run.
+// Copies the database, even a remote one, into a file, while servers run.
 
 import { open } from 'node:fs/promises';
 import { makePrivate } from '../../ground/private-files.ts';
