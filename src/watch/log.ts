@@ -240,7 +240,7 @@ class LineWriter {
   }
 
   add(bytes: Uint8Array): void {
-    if (bytes.length > CHUNK_BYTES) {
+    if (this.#used + bytes.length > CHUNK_BYTES) {
       void this.flush(); // what the line begins with
       return void this.#handOver(bytes);
     }
