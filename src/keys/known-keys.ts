@@ -221,7 +221,7 @@ function isSame({ parent, ...record }: PresentedKey, known: KnownKey): boolean {
 
 /** What a record takes beside its characters: object, map slot, string headers. Measured on Bun. */
 const RECORD_OVERHEAD_BYTES = 420;
-/** What the settings of an owner take beside their characters: most owners have a key or two, which share none. */
+/** What an owner's settings take beside their characters: most owners have a key or two, which share none. */
 const SETTINGS_OVERHEAD_BYTES = 80;
 /** What each text of a list or object takes beside its characters. */
 const TEXT_OVERHEAD_BYTES = 16;
