@@ -85,8 +85,6 @@ export const isEndedKey = (problem: Problem): boolean =>
 export class Sender {
   #identified: { readonly metaApiKey: string | null; readonly identity: Awaitable<Identity> } | undefined;
   #found: Identity | undefined;
-  /** Whether that took time, in which the client may have cancelled its call. */
-  hasTakenTime = false;
 
   constructor(
     readonly context: RequestContext,
@@ -107,9 +105,13 @@ export class Sender {
           return found;
         }),
       };
-      this.hasTakenTime ||= isPromise(this.#identified.identity);
     }
     return this.#identified.identity;
+  }
+
+  /** Returns whether identifying takes time, or took some, in which the client may have cancelled its call. */
+  get takesTime(): boolean {
+    return isPromise(this.#identified?.identity);
   }
 
   /** Returns whom this kind of credential names, if that has been found out. */

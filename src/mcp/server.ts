@@ -94,7 +94,7 @@ export function createMcp({ methods, requestStates, run }: McpOptions): Mcp {
     });
     if (begin !== undefined) call.response.sender = sender.as(operation.credential);
     // A guard that finds in memory what the sender's identification has read awaits nothing, and asks for no signal.
-    if (sender.hasTakenTime && canceller?.signal.aborted) call.abort(canceller.signal.reason);
+    if (sender.takesTime && canceller?.signal.aborted) call.abort(canceller.signal.reason);
     const running = run(operation, withoutMeta(given), call, canceller);
     const result = begin === undefined ? holdingOpen(sender.context, operation.timeoutMs, running) : running;
     function reply(ended: ToolResult): Reply {
