@@ -8,7 +8,7 @@ import { register } from '../../support/hand-over.ts';
 import { askForKey, pollForKey } from '../../support/key-request.ts';
 import { type Answers, lenientIssuer } from '../../support/lenient-issuer.ts';
 import { ADMINS, type Env, type TestApp } from '../../support/test-app.ts';
-import { appForBrowser, follow, link, pasteToken, said, withKeysPage } from './keys-page.ts';
+import { appForBrowser, follow, holdBack, link, pasteToken, said, withKeysPage } from './keys-page.ts';
 
 const signIn = (page: Page) => page.getByRole('button', { name: /^Sign in with 127\.0\.0\.1:/ }).click();
 const nameField = (where: Pick<Page, 'getByRole'>) => where.getByRole('textbox', { name: 'Name' });
@@ -150,8 +150,7 @@ describeInBrowser('what is typed before signing in at an issuer again', (browser
       await press(page, 'Rename: billing');
       await page.keyboard.type('half typed');
       await expire('Save');
-      const { promise: released, resolve: release } = Promise.withResolvers<void>();
-      await page.route('**/keys/operators.js', (route) => released.then(() => route.continue()));
+      const release = await holdBack(page, '**/keys/operators.js');
       await signIn(page);
       await page.getByText('Signed in as carol').waitFor();
       await nameField(page).fill('wholly typed');
@@ -168,8 +167,7 @@ describeInBrowser('what is typed before signing in at an issuer again', (browser
         await signIn(page);
         await press(page, 'All keys');
         await expire('Refresh');
-        const { promise: released, resolve: release } = Promise.withResolvers<void>();
-        await page.route('**/keys/operators.js', (route) => released.then(() => route.continue()));
+        const release = await holdBack(page, '**/keys/operators.js');
         await signIn(page);
         await press(page, 'Create a key');
         await nameField(page).fill('begun before');

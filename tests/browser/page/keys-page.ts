@@ -46,6 +46,16 @@ export async function paste(page: Page, field: Locator, text: string): Promise<v
   await page.keyboard.press('Control+V');
 }
 
+/** Holds all requests for a path back from now on. Returns what lets them go. */
+export async function holdBack(page: Page, path: string): Promise<() => void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  await page.route(path, async (route) => {
+    await promise;
+    await route.continue();
+  });
+  return resolve;
+}
+
 /** What the page sends from now on, each as URL and body. */
 export function sentBy(page: Page): readonly string[] {
   const sent: string[] = [];

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test';
 import type { Locator, Page } from 'playwright-core';
 import { describeInBrowser, takePage } from '../../support/browser.ts';
 import type { TestApp } from '../../support/test-app.ts';
-import { appForBrowser, link, paste, said, withKeysPage } from './keys-page.ts';
+import { appForBrowser, holdBack, link, paste, said, withKeysPage } from './keys-page.ts';
 
 const KEYS = 60;
 /** So many bytes in each key that one page doesn't take them all. */
@@ -181,18 +181,14 @@ describeInBrowser('a list in pages', (browser) => {
     await withKeysPage(browser(), app, await link(app), async ({ page }) => {
       await press(page.getByRole('button', { name: 'Show more' }));
       await page.getByText(`${KEYS} keys`, { exact: true }).waitFor();
-      const mayAnswer = Promise.withResolvers<void>();
-      await page.route('**/tools/rotate_api_key', async (route) => {
-        await mayAnswer.promise;
-        await route.continue();
-      });
+      const release = await holdBack(page, '**/tools/rotate_api_key');
       await press(page.getByRole('button', { name: 'Rotate the oldest' }));
       const question = page.getByRole('group', { name: 'Rotate the oldest?' });
       await press(question.getByRole('button', { name: 'Rotate' }));
       await page.getByRole('button', { name: 'Refresh' }).click();
       await said(page, 'Refreshed at');
       await question.waitFor();
-      mayAnswer.resolve();
+      release();
       await page.getByRole('group', { name: 'New key of the oldest' }).waitFor();
     });
   });

@@ -8,7 +8,7 @@ import { childOf } from '../../support/children.ts';
 import { rows } from '../../support/everything.ts';
 import { type Answer, askForKey, pollForKey } from '../../support/key-request.ts';
 import { ADMINS, type TestApp } from '../../support/test-app.ts';
-import { adminLink, appForBrowser, find, link, withKeysPage } from './keys-page.ts';
+import { adminLink, appForBrowser, find, holdBack, link, withKeysPage } from './keys-page.ts';
 
 const alerted = (page: Page, words: string) => page.getByRole('alert').getByText(words, { exact: true }).waitFor();
 
@@ -156,11 +156,7 @@ describeInBrowser('an answer that comes late', (browser) => {
     await using app = await appForBrowser({ env: { OAUTH_DEVICE: '1' } });
     await app.createKey('alice', { name: 'first' });
     await withKeysPage(browser(), app, await link(app), async ({ page }) => {
-      const mayAnswer = Promise.withResolvers<void>();
-      await page.route('**/tools/create_api_key', async (route) => {
-        await mayAnswer.promise;
-        await route.continue();
-      });
+      const release = await holdBack(page, '**/tools/create_api_key');
       const name = page.getByRole('textbox', { name: 'Name' });
       const begin = async (called: string) => {
         await page.getByRole('button', { name: 'Create a key' }).click();
@@ -174,7 +170,7 @@ describeInBrowser('an answer that comes late', (browser) => {
       await page.getByRole('link', { name: 'A program asks for a key' }).click();
       const code = page.getByLabel('The code that the program shows');
       await code.fill('BCDF');
-      mayAnswer.resolve();
+      release();
       await page.getByRole('group', { name: 'New key of slow' }).waitFor();
       expect(await code.inputValue()).toBe('BCDF');
       expect(await code.evaluate((field) => field === document.activeElement)).toBe(true);
@@ -203,18 +199,14 @@ describeInBrowser('an answer that comes late', (browser) => {
     await using app = await appForBrowser();
     await app.createKey('alice', { name: 'first' });
     await withKeysPage(browser(), app, await link(app), async ({ page }) => {
-      const mayAnswer = Promise.withResolvers<void>();
-      await page.route('**/tools/create_api_key', async (route) => {
-        await mayAnswer.promise;
-        await route.continue();
-      });
+      const release = await holdBack(page, '**/tools/create_api_key');
       await press(page, 'Create a key');
       await page.getByRole('textbox', { name: 'Name' }).fill('slow');
       await page.getByRole('checkbox', { name: 'read' }).check();
       await press(page, 'Create key');
       await press(page, 'Cancel');
       await press(page, 'Create a key');
-      mayAnswer.resolve();
+      release();
       await page.getByText('2 keys', { exact: true }).waitFor(); // from now on nothing moves under the pointer
       await press(page, 'I have saved it');
       expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Create key');
@@ -225,11 +217,7 @@ describeInBrowser('an answer that comes late', (browser) => {
     await using app = await appForBrowser();
     await app.createKey('alice', { name: 'slow', scopes: ['read', 'write'] });
     await withKeysPage(browser(), app, await link(app), async ({ page }) => {
-      const mayAnswer = Promise.withResolvers<void>();
-      await page.route('**/keys/update', async (route) => {
-        await mayAnswer.promise;
-        await route.continue();
-      });
+      const release = await holdBack(page, '**/keys/update');
       const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
       await press('More about slow');
       await press('Rename: slow');
@@ -239,7 +227,7 @@ describeInBrowser('an answer that comes late', (browser) => {
       await press('Fewer scopes: slow');
       const write = page.getByRole('checkbox', { name: 'write' });
       await write.uncheck();
-      mayAnswer.resolve();
+      release();
       await page.getByText(/^Renamed by alice/).waitFor();
       expect(await write.isChecked()).toBe(false);
     });
@@ -284,14 +272,10 @@ describeInBrowser('an answer that comes late', (browser) => {
       const search = page.getByRole('searchbox');
       /** Presses a button, and goes on to the search before the server answers. */
       const pressAndGoOn = async (path: string, button: Locator, done: Locator) => {
-        const mayAnswer = Promise.withResolvers<void>();
-        await page.route(path, async (route) => {
-          await mayAnswer.promise;
-          await route.continue();
-        });
+        const release = await holdBack(page, path);
         await button.click();
         await search.focus();
-        mayAnswer.resolve();
+        release();
         await done.waitFor();
         expect(await search.evaluate((field) => document.activeElement === field)).toBe(true);
         await page.unroute(path);

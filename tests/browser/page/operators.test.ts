@@ -7,7 +7,7 @@ import { confirm, describeInBrowser, press } from '../../support/browser.ts';
 import { childOf } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
 import { ADMINS, adminOf, bearer, listedKeys } from '../../support/test-app.ts';
-import { adminLink, appForBrowser, find, follow, link, said, sentBy, withKeysPage } from './keys-page.ts';
+import { adminLink, appForBrowser, find, follow, holdBack, link, said, sentBy, withKeysPage } from './keys-page.ts';
 
 describeInBrowser('an admin without keys', (browser) => {
   test('begins at the owners, opens one, and sees why it is refused: plan, uses, quota, and the trail', async () => {
@@ -50,15 +50,11 @@ describeInBrowser('an admin without keys', (browser) => {
   test('who has begun a key before the part for operators is there goes on with it', async () => {
     await using app = await appForBrowser({ env: ADMINS });
     await withKeysPage(browser(), app, {}, async ({ page }) => {
-      const mayLoad = Promise.withResolvers<void>();
-      await page.route('**/keys/operators.js', async (route) => {
-        await mayLoad.promise;
-        await route.continue();
-      });
+      const release = await holdBack(page, '**/keys/operators.js');
       await follow(page, await adminLink(app));
       await press(page, 'Create a key');
       await page.getByRole('textbox', { name: 'Name' }).fill('begun before');
-      mayLoad.resolve();
+      release();
       await page.getByRole('button', { name: 'Owners', exact: true }).waitFor();
       expect(await page.getByRole('textbox', { name: 'Name' }).inputValue()).toBe('begun before');
     });
