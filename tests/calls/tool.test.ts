@@ -23,11 +23,31 @@ import { temporaryFolder } from '../support/folder.ts';
 import { call, callOverWays, modern, post, request } from '../support/mcp.ts';
 import { startSlowStore } from '../support/slow-store.ts';
 import { storeOn } from '../support/store-mode.ts';
-import { createTestApp, failureOf, type LogLine, sharedApp } from '../support/test-app.ts';
+import { createTestApp, failureOf, type LogLine, sharedApp, type TestApp } from '../support/test-app.ts';
 import { anyone, CONTENT_BLOCKS, facts, noInput, promptFacts, steeredTool } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const schemas = { input: v.strictObject({}), output: v.strictObject({ said: v.string() }) };
+
+type Made = Pick<ReturnType<typeof modern>, 'body' | 'headers'>;
+
+/** Sends a call, and hangs up as soon as it is there. */
+async function callAndHangUp(app: TestApp, { body, headers }: Made, isThere: Promise<unknown>): Promise<void> {
+  const hangsUp = new AbortController();
+  const asked = postJson(`${app.url}/mcp`, body, headers, hangsUp.signal).catch(() => {});
+  await isThere;
+  hangsUp.abort();
+  await asked;
+}
+
+/** Resolves with the lines about a tool once there are some, or it has run. */
+async function linesOf(app: TestApp, name: string, hasRun = () => false): Promise<readonly LogLine[]> {
+  const lines = async () => (await app.log()).filter(({ tool }) => tool === name);
+  await waitFor(async () => hasRun() || (await lines()).length > 0);
+  return lines();
+}
+
+const CANCELLED = expect.objectContaining({ level: 'info', event: 'tool call cancelled' });
 
 describe('time', () => {
   test('a tool that takes longer than its time is given up, and its signal, its caller and the log say why', async () => {
@@ -67,15 +87,8 @@ describe('time', () => {
         }),
       ],
     });
-    const hangsUp = new AbortController();
-    const { body, headers } = modern('tools/call', { name: 'waiting' });
-    const asked = postJson(`${app.url}/mcp`, body, headers, hangsUp.signal).catch(() => {});
-    await begun.promise;
-    hangsUp.abort();
-    await asked;
-    const lines = async () => (await app.log()).filter(({ tool }) => tool === 'waiting');
-    await waitFor(async () => (await lines()).length > 0);
-    expect(await lines()).toEqual([expect.objectContaining({ level: 'info', event: 'tool call cancelled' })]);
+    await callAndHangUp(app, modern('tools/call', { name: 'waiting' }), begun.promise);
+    expect(await linesOf(app, 'waiting')).toEqual([CANCELLED]);
   });
 
   test('one whose client cancels while its guard waits never begins', async () => {
@@ -99,16 +112,10 @@ describe('time', () => {
         }),
       ],
     });
-    const hangsUp = new AbortController();
-    const { body, headers } = modern('tools/call', { name: 'cancelled' });
-    const asked = postJson(`${app.url}/mcp`, body, headers, hangsUp.signal).catch(() => {});
-    await guarded.promise;
-    hangsUp.abort();
-    await asked;
-    const lines = async () => (await app.log()).filter(({ tool }) => tool === 'cancelled');
-    await waitFor(async () => hasRun || (await lines()).length > 0);
+    await callAndHangUp(app, modern('tools/call', { name: 'cancelled' }), guarded.promise);
+    const lines = await linesOf(app, 'cancelled', () => hasRun);
     expect(hasRun).toBe(false);
-    expect(await lines()).toEqual([expect.objectContaining({ level: 'info', event: 'tool call cancelled' })]);
+    expect(lines).toEqual([CANCELLED]);
   });
 
   test('nor does one whose client cancels while its sender is identified', async () => {
@@ -129,19 +136,14 @@ describe('time', () => {
       ],
     });
     const read = slow.delayReadOf(key);
-    const hangsUp = new AbortController();
     const { body, headers } = modern('tools/call', { name: 'cancelled' }, { progressToken: 1 }); // a stream
     const all = { ...headers, accept: 'application/json, text/event-stream', 'x-api-key': key };
-    const asked = postJson(`${app.url}/mcp`, body, all, hangsUp.signal).catch(() => {});
-    await read.made;
-    hangsUp.abort();
-    await asked;
+    await callAndHangUp(app, { body, headers: all }, read.made);
     for (const _ of Array(5)) await fetch(`${app.url}/mcp/health`); // meanwhile the server has seen it
     read.release();
-    const lines = async () => (await app.log()).filter(({ tool }) => tool === 'cancelled');
-    await waitFor(async () => hasRun || (await lines()).length > 0);
+    const lines = await linesOf(app, 'cancelled', () => hasRun);
     expect(hasRun).toBe(false);
-    expect(await lines()).toEqual([expect.objectContaining({ level: 'info', event: 'tool call cancelled' })]);
+    expect(lines).toEqual([CANCELLED]);
   });
 
   test.each([0, -1, Number.NaN, 2 ** 31, Number.POSITIVE_INFINITY])('a time of %d ms is refused', (timeoutMs) => {
