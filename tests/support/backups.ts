@@ -1,5 +1,6 @@
-// A backup of a database with so many keys, whose names have so many characters more.
+// A backup of a database with so many keys, whose names have so many characters more, and a damaged file.
 
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createLog, systemClock } from '../../src/start/package/index.ts';
 import { executeAt } from './database-client.ts';
@@ -25,3 +26,6 @@ SELECT lower(hex(randomblob(16))), 'owner ' || (i % 100), 'key ' || i || hex(zer
   await keysCommand({ DATABASE_URL: `file:${path}` }, ['backup', file]);
   return file;
 }
+
+/** Returns what a database file would hold if a page of it were lost. */
+export const withLostPage = (file: string): Buffer => readFileSync(file).fill(0x55, 8192, 12_288);

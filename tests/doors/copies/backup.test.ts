@@ -12,7 +12,7 @@ import { DatabaseInUse, hasKeys, isNew, restoreFile, restoreRemote } from '../..
 import type { Database } from '../../../src/store/database.ts';
 import { openStore } from '../../../src/store/open.ts';
 import { migrate } from '../../../src/store/schema.ts';
-import { backupOf, OPTIONS } from '../../support/backups.ts';
+import { backupOf, OPTIONS, withLostPage } from '../../support/backups.ts';
 import { callOver } from '../../support/client.ts';
 import { type Client, openDatabase, type Row } from '../../support/database-client.ts';
 import { everything } from '../../support/everything.ts';
@@ -217,7 +217,7 @@ test('verbs that only read leave a backup as it is, also one of an older schema'
 test('of a damaged database there is no backup, and one line says what to do', async () => {
   const file = await backupOf(100);
   const [damaged, copy] = [join(temporaryFolder(), 'keys.db'), join(temporaryFolder(), 'b.db')];
-  writeFileSync(damaged, readFileSync(file).fill(0x55, 8192, 12_288));
+  writeFileSync(damaged, withLostPage(file));
   const { code, stderr } = await keysCommand({ DATABASE_URL: `file:${damaged}` }, ['backup', copy]);
   expect({ code, stderr }).toEqual({
     code: 1,
@@ -490,13 +490,18 @@ async function countKeys(path: string): Promise<number> {
   return Number(rows[0]?.keys);
 }
 
+/** Restores a file, and kills the command once such a file stands beside the database. */
+async function killRestore(path: string, file: string, isAwaited: (name: string) => boolean): Promise<void> {
+  const command = startKeys(at(path), ['restore', file, '--yes'], temporaryFolder());
+  await waitFor(() => readdirSync(dirname(path)).some(isAwaited));
+  command.kill('SIGKILL');
+  await command.exited;
+}
+
 test('killed while it copies the file of before, it has changed nothing, and can be repeated', async () => {
   const file = await backupOf(20_000); // several pieces, with a pause between
   const path = await restoredFrom(file);
-  const command = startKeys(at(path), ['restore', file, '--yes'], temporaryFolder());
-  await waitFor(() => readdirSync(dirname(path)).some((name) => name.endsWith('.part')));
-  command.kill('SIGKILL');
-  await command.exited;
+  await killRestore(path, file, (name) => name.endsWith('.part'));
   expect(await countKeys(path)).toBe(20_001);
   expect((await keysCommand(at(path), ['restore', file, '--yes'])).code).toBe(0);
   expect(await countKeys(path)).toBe(20_000);
@@ -505,12 +510,9 @@ test('killed while it copies the file of before, it has changed nothing, and can
 test('killed while it makes a database in place of a damaged file, that one is there, and no server starts empty', async () => {
   const file = await backupOf(20_000);
   const path = await restoredFrom(file);
-  const damaged = readFileSync(path).fill(0x55, 8192, 12_288);
+  const damaged = withLostPage(path);
   writeFileSync(path, damaged);
-  const command = startKeys(at(path), ['restore', file, '--yes'], temporaryFolder());
-  await waitFor(() => readdirSync(dirname(path)).some((name) => name.includes('.before-')));
-  command.kill('SIGKILL');
-  await command.exited;
+  await killRestore(path, file, (name) => name.includes('.before-'));
   expect(existsSync(path) && readFileSync(path).equals(damaged)).toBe(true);
   expect((await keysCommand(at(path), ['restore', file, '--yes'])).code).toBe(0);
   expect(await countKeys(path)).toBe(20_000);
@@ -519,7 +521,7 @@ test('killed while it makes a database in place of a damaged file, that one is t
 test('while a server has a damaged file open that it found before its restore was made, the restore changes nothing', async () => {
   const file = await backupOf(20_000);
   const path = await restoredFrom(file);
-  const damaged = readFileSync(path).fill(0x55, 8192, 12_288);
+  const damaged = withLostPage(path);
   writeFileSync(path, damaged);
   const command = keysProcess(at(path), ['restore', file, '--yes']);
   await waitFor(() => readdirSync(dirname(path)).some((name) => name.includes('.before-')));

@@ -17,7 +17,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { storedSecrets } from '../../store/tables.ts';
-import { backupOf } from '../../support/backups.ts';
+import { backupOf, withLostPage } from '../../support/backups.ts';
 import { testClock } from '../../support/clock.ts';
 import { executeAt, openDatabase } from '../../support/database-client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
@@ -241,7 +241,7 @@ test('a damaged file that a server has open is not replaced: a line, and nothing
   const file = await backup(app);
   await app.close();
   await using _ = await OPENED_BY['a server'](at(fileOf(app)));
-  writeFileSync(fileOf(app), readFileSync(fileOf(app)).fill(0x55, 8192, 12_288));
+  writeFileSync(fileOf(app), withLostPage(fileOf(app)));
   const names = readdirSync(app.folder);
   expect(await keysProcess(at(fileOf(app)), ['restore', file, '--yes'])).toEqual({
     code: 1,
@@ -254,7 +254,7 @@ test('a damaged file that a server has open is not replaced: a line, and nothing
 test.each([
   ['is no database', (path: string) => writeFileSync(path, 'x'.repeat(10_000))],
   ['was cut', (path: string) => truncateSync(path, 20_000)],
-  ['has lost a page', (path: string) => writeFileSync(path, readFileSync(path).fill(0x55, 8192, 12_288))],
+  ['has lost a page', (path: string) => writeFileSync(path, withLostPage(path))],
 ] as const)('a file that %s is replaced after a question that says so, and stays beside', async (_, damage) => {
   const app = await serve();
   const { key } = await app.createKey('alice');
