@@ -56,6 +56,15 @@ async function isAlive({ url }: ServerProcess): Promise<boolean> {
   return listed.ok && (await fetch(`${url}/mcp/health`)).ok;
 }
 
+/** Asserts that the server goes on, and that its log says once to restart it, as files of this folder have changed. */
+async function expectToldToRestart(server: ServerProcess, folder: string): Promise<void> {
+  await waitFor(() => errors(server).length === 1);
+  expect(errors(server)[0].error).toStartWith(
+    `Error: ${folder}: its files have changed since the start; restart the server`,
+  );
+  expect(await isAlive(server)).toBe(true);
+}
+
 describe.each(RUNTIMES.flatMap((runtime) => Object.keys(DOORS).map((door) => [runtime, door] as const)))(
   'on %s, %s',
   (runtime, door) => {
@@ -138,11 +147,7 @@ test.each(RUNTIMES)(
     const asked = { name: 'list_api_keys', arguments: {}, requestState: 'x' };
     const { body } = await postModern(server, 'tools/call', asked, { headers: await userHeaders('alice') });
     expect(body.error).toMatchObject({ code: -32603 });
-    await waitFor(() => errors(server).length === 1);
-    expect(errors(server)[0].error).toStartWith(
-      'Error: mcp: its files have changed since the start; restart the server',
-    );
-    expect(await isAlive(server)).toBe(true);
+    await expectToldToRestart(server, 'mcp');
   },
   60_000,
 );
@@ -154,11 +159,7 @@ test.each(RUNTIMES)(
     await using server = await start(root, runtime);
     appendFileSync(join(root, 'src/pages/widgets/preview.ts'), '// another version\n');
     expect((await fetch(`${server.url}/widgets/preview`)).status).toBe(500);
-    await waitFor(() => errors(server).length === 1);
-    expect(errors(server)[0].error).toStartWith(
-      'Error: pages/widgets: its files have changed since the start; restart the server',
-    );
-    expect(await isAlive(server)).toBe(true);
+    await expectToldToRestart(server, 'pages/widgets');
   },
   60_000,
 );
