@@ -204,7 +204,7 @@ const INSIDE: Readonly<Record<string, readonly string[]>> = {
     'ground/limits/token-bucket.test.ts',
     'ground/limits/windows.test.ts',
     'ground/lru-cache.test.ts',
-    'doors/rules/checks.test.ts',
+    'doors/rules/token-checks.test.ts',
     'doors/rules/rule.test.ts',
     'doors/signin/redirects.test.ts',
     'ground/strict-json.test.ts',

@@ -5,7 +5,7 @@
 import { isProblemCode, type Problem, type ProblemCode, type ToolFailure } from '../ground/problem.ts';
 import { hasLength, isObject, type JsonObject } from '../ground/text.ts';
 import { redactKeys } from '../watch/redact.ts';
-import { isText, isWhole, wrongField } from './untyped.ts';
+import { isText, isWhole, wrongField } from './definition-checks.ts';
 
 export interface Failure {
   /** An HTTP status from 400 to 599, except 401 and 407: only guards ask for credentials. */

@@ -5,7 +5,7 @@ import type { Problem } from '../ground/problem.ts';
 import { type RateLimitStates, withLimits } from '../ground/rate-limit.ts';
 import { type Awaitable, isPromise, ok, type Result } from '../ground/result.ts';
 import type { Call } from './call.ts';
-import { assertSequence } from './untyped.ts';
+import { assertSequence } from './definition-checks.ts';
 
 export type Credential = 'user_jwt' | 'api_key';
 

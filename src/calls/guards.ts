@@ -18,8 +18,8 @@ import {
   type VerifyKey,
 } from './api-key.ts';
 import type { Call, CallProof } from './call.ts';
+import { assertFields, CREATES_GUARDS, RATE_LIMIT } from './definition-checks.ts';
 import { type Guard, PASS, type Rights, sequence } from './guard.ts';
-import { assertFields, CREATES_GUARDS, RATE_LIMIT } from './untyped.ts';
 import { type CheckBlock, type UserAuth, userJwtGuard, type VerifyUserJwt } from './user-jwt.ts';
 
 export interface Guards {

@@ -7,10 +7,10 @@ import { isObject, type JsonObject, jsonOf } from '../ground/text.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import { type ContentBlock, contentBlock } from './content.ts';
+import { assertCompleters, assertDefinition } from './definition-checks.ts';
 import type { Guard } from './guard.ts';
 import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
 import { assertObject, inputParserOf, jsonSchemaOf, type ObjectSchema, outputValidatorOf, parserOf } from './schema.ts';
-import { assertCompleters, assertDefinition } from './untyped.ts';
 
 /** What a prompt returns: messages that the client puts into the conversation. */
 export interface PromptMessages {

@@ -9,10 +9,10 @@ import { isObject, jsonOf } from '../ground/text.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call, CallResponse } from './call.ts';
 import { type ToolContent, toolContent } from './content.ts';
+import { assertDefinition } from './definition-checks.ts';
 import type { Guard } from './guard.ts';
 import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
 import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, outputValidatorOf } from './schema.ts';
-import { assertDefinition } from './untyped.ts';
 
 /** Hints for agents and their users (2025-11-25, "ToolAnnotations"). */
 export interface ToolHints {

@@ -2,9 +2,9 @@
 // may not have seen the files.
 
 import type { Resource } from '../calls/content.ts';
+import { faultIn, RESOURCE } from '../calls/definition-checks.ts';
 import type { Prompt } from '../calls/prompt.ts';
 import type { Tool } from '../calls/tool.ts';
-import { faultIn, RESOURCE } from '../calls/untyped.ts';
 import { isObject } from '../ground/text.ts';
 import { attempt, faultOf, SERVER_FILE, type ToolDeps, type ToolFile } from './folder/tool-file.ts';
 import { RESERVED_NAMES } from './server-tools.ts';

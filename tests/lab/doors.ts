@@ -76,7 +76,7 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
 
 /** Files of src/commands/keys/ that are about a door alone, with their lines in the table of verbs. */
 const VERBS: Readonly<Record<string, readonly string[]>> = {
-  admin: ['block', 'export', 'import', 'list', 'revoke', 'show', 'shown-key', 'update', 'usage'],
+  admin: ['block', 'export', 'import', 'list', 'revoke', 'show', 'key-output', 'update', 'usage'],
   copies: ['backup', 'restore'],
   owners: ['block', 'owner'],
   rules: ['rule'],

@@ -47,7 +47,7 @@ export const DOORS: readonly Door[] = [
   {
     name: 'page',
     files:
-      /^pages\/(keys\/|document)|^api\/(pages|own-keys)\.ts|^keys\/(own-edits|history)\.ts|^tools\/own-edit\.ts|^calls\/person\.ts|^ground\/(inline|html|minify)\.ts/,
+      /^pages\/(keys\/|document)|^api\/(pages|own-keys)\.ts|^keys\/(own-edits|history)\.ts|^tools\/own-edit\.ts|^calls\/person(-requests)?\.ts|^ground\/(inline|html|minify)\.ts/,
     words: /keys_?page|own-?(keys|edits?)\b|the page\b|\bhistory\b/i,
   },
   {
@@ -69,7 +69,7 @@ export const BESIDE: readonly Part[] = [
   {
     name: 'own tools',
     files:
-      /^tools\/folder\/|^calls\/(untyped|settings|failure)\.ts|^start\/(reload|watch-tools|loop-watch)\.ts|^start\/package\//,
+      /^tools\/folder\/|^calls\/(untyped|definition-checks|settings|failure)\.ts|^start\/(reload|watch-tools|loop-watch)\.ts|^start\/package\//,
   },
   { name: 'asking and prompts', files: /^calls\/(ask|questions|prompt|content)\.ts|^mcp\/(client|request-states)\.ts/ },
   { name: 'limits', files: /^uses\/|^store\/counts\.ts/ },

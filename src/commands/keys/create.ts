@@ -16,8 +16,8 @@ import { keyRequestFields } from '../../tools/key-fields.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, type IoStreams, UsageError } from '../io.ts';
 import { flag, LIMIT, META, many, NAME, NUMBER, OWNER, optional, QUOTA, SCOPE } from '../options.ts';
-import { NOBODY_DECIDED, poll, requestKey, SERVER, sayWhere, type Wish } from './asked-server.ts';
 import { byCommand, sha256, stderrLog, usageErrorOf, withStore } from './database.ts';
+import { NOBODY_DECIDED, poll, requestKey, SERVER, sayWhere, type Wish } from './device-client.ts';
 
 const WAIT_MS_MAX = 5000;
 

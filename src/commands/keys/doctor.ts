@@ -14,8 +14,8 @@ import type { Store } from '../../store/open.ts';
 import { command } from '../command.ts';
 import { getDirectly } from '../health.ts';
 import { CommandError, type Io, localTime } from '../io.ts';
-import { objectIn, textOf } from './asked-server.ts';
 import { configOf, rulesIn, withStore } from './database.ts';
+import { objectIn, textOf } from './device-client.ts';
 
 const CLOCK_OFF_MS_MAX = 1000;
 const RESPONSE_MS_MAX = 5000;

@@ -6,7 +6,7 @@ import { rfc3339 } from '../../ground/runtime.ts';
 import { command } from '../command.ts';
 import { OWNER, optional } from '../options.ts';
 import { withStoreToRead } from './database.ts';
-import { keyPages } from './shown-key.ts';
+import { keyPages } from './key-output.ts';
 
 export const verb = command({
   name: 'keys export',

@@ -18,8 +18,8 @@ import {
   saidBy,
   sayWhere,
   verdictIn,
-} from './asked-server.ts';
-import { type Kept, type KeptKeys, openKept } from './kept-keys.ts';
+} from './device-client.ts';
+import { type Kept, type KeptKeys, openKept } from './saved-keys.ts';
 
 /** The time for the lock and all requests together, because a host waits for it. */
 const CALL_MS_MAX = 4000;

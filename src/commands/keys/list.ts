@@ -5,7 +5,7 @@ import type { Used } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
 import { FILTER, flag, kind, optional, SPAN_MS } from '../options.ts';
 import { withStoreToRead } from './database.ts';
-import { filterOf, keyObject, keyPages, NARROW, PAGE_ROWS, usesOf, usesOf30Days, WIDE } from './shown-key.ts';
+import { filterOf, keyObject, keyPages, NARROW, PAGE_ROWS, usesOf, usesOf30Days, WIDE } from './key-output.ts';
 
 const USES = kind('uses', 'uses', (given) => (given === 'uses' ? given : null));
 

@@ -5,7 +5,7 @@ import { command } from '../command.ts';
 import { CommandError, keysCounted, UsageError } from '../io.ts';
 import { FILTER, flag, ID, many, optional, wholeNumber } from '../options.ts';
 import { byCommand, withStore } from './database.ts';
-import { filterOf } from './shown-key.ts';
+import { filterOf } from './key-output.ts';
 
 /** How many unused keys a script revokes at once, unless told. */
 const AT_MOST = 100;

@@ -11,7 +11,7 @@ import { command } from '../command.ts';
 import { CommandError, type Io, localTime, UsageError } from '../io.ts';
 import { flag, kind, needed } from '../options.ts';
 import { sha256, withStoreToRead } from './database.ts';
-import { childObject, keyObject, usesOf } from './shown-key.ts';
+import { childObject, keyObject, usesOf } from './key-output.ts';
 
 const DAY_CHARS = 10;
 

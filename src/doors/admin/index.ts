@@ -9,11 +9,11 @@ import { adminRevokeKeys } from './revoke-keys.ts';
 import { createAdminStore } from './store.ts';
 import { adminUpdateKey } from './update-key.ts';
 
-export { whyUnknown } from './choices.ts';
 export { createImport, type Imported } from './imports.ts';
 export { countRevocable, revokeAll, updateKey } from './keys.ts';
-export { LAST_ROW } from './ranges.ts';
+export { LAST_ROW } from './row-ranges.ts';
 export { type AdminStore, createAdminStore, type KeyFilter, type KeyName, type PlacedKey } from './store.ts';
+export { whyUnknown } from './troubled-keys.ts';
 export { type Days, keptDays, type UsageQuery, type Used, usageOf } from './usage.ts';
 
 interface AdminOptions extends AdminKeysOptions {

@@ -10,10 +10,10 @@ import type { Granted } from '../../keys/grants.ts';
 import { type OwnKey, ownKeys } from '../../keys/listing.ts';
 import { isIdShaped, type ListedKey } from '../../keys/record.ts';
 import type { DerivedKeys, KeyChanges, KeyEdit, KeyStore, ListPlace } from '../../keys/store.ts';
-import type { Choice } from './choices.ts';
 import type { Place } from './cursor.ts';
-import { FIRST_ROW, type OnRange } from './ranges.ts';
+import { FIRST_ROW, type OnRange } from './row-ranges.ts';
 import type { AdminStore, KeyFilter, KeyName, PlacedKey } from './store.ts';
+import type { Choice } from './troubled-keys.ts';
 
 interface AllKeys {
   readonly store: AdminStore;

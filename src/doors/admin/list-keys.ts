@@ -11,11 +11,11 @@ import type { OwnKey } from '../../keys/listing.ts';
 import type { ToolDeps } from '../../tools/folder/tool-file.ts';
 import { keyIdInput } from '../../tools/key-fields.ts';
 import { childrenPage } from '../../tools/list-api-keys.ts';
-import { CHOICES } from './choices.ts';
 import { cursorOf, type Place, placeIn } from './cursor.ts';
 import { adminListed, adminListedFields } from './fields.ts';
 import type { AdminKeys, NamedKey } from './keys.ts';
-import { LAST_ROW } from './ranges.ts';
+import { LAST_ROW } from './row-ranges.ts';
+import { CHOICES } from './troubled-keys.ts';
 
 const { keyId } = keyIdInput.entries;
 

@@ -5,9 +5,9 @@ import { usesWords } from '../../pages/widgets/key-row.js';
 import { quotaBar } from '../../pages/widgets/owner-line.js';
 import { complaint, countWords, inWords, nameOf, setup, toldView } from '../../pages/widgets/parts.js';
 import { question } from '../../pages/widgets/question.js';
-import { given } from './given.js';
 import { operatorKeys, whoDid } from './operator-keys.js';
 import { dataWords, orNone, planEdit, planWords, readOwner, saveUnchanged } from './plan.js';
+import { given } from './shared-by-page.js';
 
 const WORDS = {
   blocked: 'Blocked',

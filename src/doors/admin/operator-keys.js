@@ -4,8 +4,8 @@ import { change, html } from '../../pages/widgets/draw.js';
 import { readKey } from '../../pages/widgets/key-row.js';
 import { keysList } from '../../pages/widgets/keys-list.js';
 import { countWords, inWords, pill } from '../../pages/widgets/parts.js';
-import { given } from './given.js';
 import { dataWords, keyEdit, keyWords, metadataOf, saveUnchanged } from './plan.js';
+import { given } from './shared-by-page.js';
 
 const CALLS = { revoke: (id) => ['admin_revoke_keys', { keyIds: [id] }] };
 

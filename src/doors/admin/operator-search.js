@@ -4,7 +4,7 @@
 import { change, html } from '../../pages/widgets/draw.js';
 import { KEY, oddWords } from '../../pages/widgets/keys-list.js';
 import { busily, complaint, toldView, workButton } from '../../pages/widgets/parts.js';
-import { given } from './given.js';
+import { given } from './shared-by-page.js';
 
 const MEANINGS = { owner: 'Owner, exactly', key: 'Key id or fingerprint', whole: 'A whole key' };
 /** Most of a key of this server: whoever cuts one off must not send it as a name. */

@@ -3,13 +3,13 @@
 
 import { focusOn, html, redraw } from '../../pages/widgets/draw.js';
 import { pill } from '../../pages/widgets/parts.js';
-import { given } from './given.js';
 import { openedOwner } from './opened-owner.js';
 import { allKeys } from './operator-keys.js';
 import { operatorSearch } from './operator-search.js';
 import { ownersList } from './owners-list.js';
+import { given } from './shared-by-page.js';
 
-/** Creates the part. `fromPage` is what the page gives (given.js). */
+/** Creates the part. `fromPage` is what the page gives (shared-by-page.js). */
 export function operatorPart(fromPage) {
   Object.assign(given, fromPage);
   const owners = ownersList({ open: (owner) => open(owner) });

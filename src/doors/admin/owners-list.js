@@ -4,8 +4,8 @@ import { change, focusOn, hasFocus, html } from '../../pages/widgets/draw.js';
 import { usesWords } from '../../pages/widgets/key-row.js';
 import { quotaBar } from '../../pages/widgets/owner-line.js';
 import { complaint, countWords, inWords, nameOf, toldView, workButton } from '../../pages/widgets/parts.js';
-import { given } from './given.js';
 import { readOwner } from './plan.js';
+import { given } from './shared-by-page.js';
 
 /** Creates the list. `open(owner)` opens one. */
 export function ownersList({ open }) {

@@ -1,16 +1,16 @@
 // The operators' part of the page /keys, as one module that the page loads for whoever has the claim of admins.
 
 import { type Fragment, inlineFragment } from '../../ground/inline.ts';
-import given from './given.js' with { type: 'text' };
 import openedOwner from './opened-owner.js' with { type: 'text' };
 import operator from './operator.js' with { type: 'text' };
 import operatorKeys from './operator-keys.js' with { type: 'text' };
 import operatorSearch from './operator-search.js' with { type: 'text' };
 import ownersList from './owners-list.js' with { type: 'text' };
 import plan from './plan.js' with { type: 'text' };
+import sharedByPage from './shared-by-page.js' with { type: 'text' };
 
 const PARTS = {
-  'given.js': given,
+  'shared-by-page.js': sharedByPage,
   'opened-owner.js': openedOwner,
   'operator.js': operator,
   'operator-keys.js': operatorKeys,

@@ -3,7 +3,7 @@
 import { html } from '../../pages/widgets/draw.js';
 import { amountWords, isCount, readLimit, readQuota, readUses } from '../../pages/widgets/key-row.js';
 import { formats, inWords } from '../../pages/widgets/parts.js';
-import { given } from './given.js';
+import { given } from './shared-by-page.js';
 
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 

@@ -5,9 +5,9 @@ import type { Origin } from '../../keys/actor.ts';
 import type { ListedKey } from '../../keys/record.ts';
 import { type Database, firstOf, nowMsOf, type Row, type Statement } from '../../store/database.ts';
 import { IS_BLOCKED, LISTED_COLUMNS, listedOf, USED_AT } from '../../store/rows.ts';
-import { type Choice, lookAt } from './choices.ts';
 import type { Place } from './cursor.ts';
-import { type OnRange, rangesOf } from './ranges.ts';
+import { type OnRange, rangesOf } from './row-ranges.ts';
+import { type Choice, lookAt } from './troubled-keys.ts';
 
 /** Selects the keys that match every field given. */
 export interface KeyFilter {

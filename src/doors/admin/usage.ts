@@ -5,7 +5,7 @@ import { DAY_S } from '../../ground/limits/rates.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { DAY_COLUMNS, dayOfMonth, WHOLE } from '../../store/counts.ts';
 import { type Database, firstOf, type Row } from '../../store/database.ts';
-import { type OnRange, rangesOf } from './ranges.ts';
+import { type OnRange, rangesOf } from './row-ranges.ts';
 
 /** UTC days since 1970, both included. */
 export interface Days {

@@ -1,4 +1,4 @@
-// A local replica of the keys for reads: a file that follows the primary's change feed (following.ts). The reader decides
+// A local replica of the keys for reads: a file that follows the primary's change feed (replication.ts). The reader decides
 // by its position whether to trust a response (store/key-reads.ts): a replica that lags, or lacks a key, only costs a read
 // of the primary.
 
@@ -13,8 +13,8 @@ import { createFileThread } from '../../store/embedded/thread.ts';
 import type { ReplicaOptions } from '../../store/remote/open.ts';
 import type { Log } from '../../watch/log.ts';
 import { createOutageLog, type OutageLog } from '../../watch/outage.ts';
-import { followOn, POSITION, positionOf, type Step } from './following.ts';
 import { openInPlace, openReplica, refuseForeign } from './replica-file.ts';
+import { followOn, POSITION, positionOf, type Step } from './replication.ts';
 import type { Read } from './row-copy.ts';
 
 /** How often it follows. While it lags, unknown keys are read from the primary, which costs a few reads. */

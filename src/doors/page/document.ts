@@ -20,9 +20,9 @@ import type { Log } from '../../watch/log.ts';
 import { createOutageLog } from '../../watch/outage.ts';
 import { PAGE_HEADERS } from '../../web/headers.ts';
 import type { Handler } from '../../web/router.ts';
-import away from './away.js' with { type: 'text' };
-import entering from './entering.js' with { type: 'text' };
-import kept from './kept.js' with { type: 'text' };
+import decisions from './decisions.js' with { type: 'text' };
+import drafts from './drafts.js' with { type: 'text' };
+import externalSignIn from './external-sign-in.js' with { type: 'text' };
 import keyChildren from './key-children.js' with { type: 'text' };
 import keyForm from './key-form.js' with { type: 'text' };
 import keyPanel from './key-panel.js' with { type: 'text' };
@@ -31,12 +31,12 @@ import page from './page.js' with { type: 'text' };
 import partLoader from './part-loader.js' with { type: 'text' };
 import session from './session.js' with { type: 'text' };
 import signIn from './sign-in.js' with { type: 'text' };
-import task from './task.js' with { type: 'text' };
+import tokenSignIn from './token-sign-in.js' with { type: 'text' };
 
 const PARTS = {
-  'away.js': away,
-  'entering.js': entering,
-  'kept.js': kept,
+  'external-sign-in.js': externalSignIn,
+  'token-sign-in.js': tokenSignIn,
+  'drafts.js': drafts,
   'key-children.js': keyChildren,
   'key-form.js': keyForm,
   'key-panel.js': keyPanel,
@@ -45,7 +45,7 @@ const PARTS = {
   'page.js': page,
   'session.js': session,
   'sign-in.js': signIn,
-  'task.js': task,
+  'decisions.js': decisions,
 };
 
 export interface KeysPageOptions {

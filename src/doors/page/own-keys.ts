@@ -6,7 +6,7 @@
 //   → 200 { events: [{ at, kind, how, actor?, address?, fields?, fingerprint?, workload? }], nextCursor? }
 
 import * as v from 'valibot';
-import { type PersonOptions, personHandler } from '../../calls/person.ts';
+import { type PersonOptions, personHandler } from '../../calls/person-requests.ts';
 import { inputParserOf, text } from '../../calls/schema.ts';
 import { invalidInput, type Problem } from '../../ground/problem.ts';
 import { NO_CEILINGS } from '../../ground/rate-limit.ts';

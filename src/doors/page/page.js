@@ -2,12 +2,12 @@
 
 import { html, mount } from '../../pages/widgets/draw.js';
 import { complaint, icon, setup, toldView, workButton } from '../../pages/widgets/parts.js';
-import { isFromApp, keepAgain, redeem, takeKept, wordsOfApp } from './away.js';
-import { offerView, signIn, whoIs } from './entering.js';
+import { takeUp, taskView, waitingWords } from './decisions.js';
+import { isFromApp, keepAgain, redeem, takeKept, wordsOfApp } from './external-sign-in.js';
 import { dropKey, openParts, selectBeside } from './key-form.js';
 import { askToSignIn, forget, isOwn, page, set } from './session.js';
 import { signInCard } from './sign-in.js';
-import { takeUp, taskView, waitingWords } from './task.js';
+import { offerView, signIn, whoIs } from './token-sign-in.js';
 
 const NO_PROGRAMS = 'On this server no program can ask for a key.';
 /** The form of a program's code (signin/device-request.ts). */

@@ -1,7 +1,7 @@
 // Loads the operators' part for whoever has the claim of admins; the page of anybody else never asks for it.
 
 import { complaint, setup } from '../../pages/widgets/parts.js';
-import { typeHere } from './kept.js';
+import { typeHere } from './drafts.js';
 import { keyFields, keyIn, limitFields, limitsIn } from './key-form.js';
 import { keyPanels } from './key-panel.js';
 import { callTool, hashOf, page, request, set } from './session.js';
@@ -16,7 +16,7 @@ export function dropPart() {
   page.part = null;
 }
 
-/** Loads the part. `begins`: the person has no keys, and came for nothing else. `back`: what was left to sign in (away.js). */
+/** Loads the part. `begins`: the person has no keys, and came for nothing else. `back`: what was left to sign in (external-sign-in.js). */
 export async function loadPart(begins, back) {
   const { session, task } = page;
   try {

@@ -18,10 +18,10 @@ export const page = {
   list: null, // the list of the person's keys
   part: null, // the operators' part, once it is loaded (part-loader.js)
   made: [], // new keys, while they are shown, the newest first
-  task: null, // what the person decides (task.js), and what was typed for it before (kept.js)
+  task: null, // what the person decides (decisions.js), and what was typed for it before (drafts.js)
   left: null, // who left to sign in again, with what was typed in open rows, and the place in the operators' part
-  offer: null, // the person a link would sign in, during the question (entering.js)
-  leaving: null, // the question before leaving a new key to sign in (away.js)
+  offer: null, // the person a link would sign in, during the question (token-sign-in.js)
+  leaving: null, // the question before leaving a new key to sign in (external-sign-in.js)
   notice: '',
 };
 

@@ -1,11 +1,11 @@
-// Draws the sign-in card with this server's ways to sign in: at an app or an issuer (away.js), with a link from the
+// Draws the sign-in card with this server's ways to sign in: at an app or an issuer (external-sign-in.js), with a link from the
 // operator, or with a pasted token.
 
 import { html, redraw } from '../../pages/widgets/draw.js';
 import { complaint, copyGesture, copyText, setup, workButton } from '../../pages/widgets/parts.js';
-import { appButton, issuerButton } from './away.js';
-import { signIn } from './entering.js';
+import { appButton, issuerButton } from './external-sign-in.js';
 import { page } from './session.js';
+import { signIn } from './token-sign-in.js';
 
 const { app, issuer, links, mints } = setup;
 const isOnlyPasted = app === null && issuer === null && !links;

@@ -6,8 +6,8 @@ import { type Awaitable, chain, ok, outageIn } from '../../ground/result.ts';
 import type { Rules } from '../../keys/verify.ts';
 import type { KeyLookup } from '../../store/key-reads.ts';
 import { scopesFrom } from '../../store/rows.ts';
-import type { DoubtsOptions } from './doubts.ts';
 import type { TokensOptions } from './tokens.ts';
+import type { DoubtsOptions } from './warnings.ts';
 
 const HOLDS_RULES = 'SELECT EXISTS (SELECT 1 FROM rules) AS holds_rules';
 
@@ -16,7 +16,7 @@ export async function warnOfRules(core: DoubtsOptions): Promise<void> {
   try {
     const [row] = await core.db.read({ sql: HOLDS_RULES });
     if (row?.holds_rules !== 1) return;
-    const { vainRules } = await import('./operating.ts');
+    const { vainRules } = await import('./for-operators.ts');
     for (const { rule, keyId, reason } of await vainRules(core)) {
       core.log.warn('rule without effect', { rule, keyId, reason });
     }
@@ -26,7 +26,7 @@ export async function warnOfRules(core: DoubtsOptions): Promise<void> {
 }
 
 /** Loads what operators do with rules (commands/keys/rule.ts). */
-export const operatingRules = () => import('./operating.ts');
+export const operatingRules = () => import('./for-operators.ts');
 
 export function openRules(core: TokensOptions): Rules {
   const { feed } = core;

@@ -13,13 +13,13 @@ import type { FoundRule } from '../../keys/verify.ts';
 import type { Verdict } from '../../users/signature.ts';
 import { IssuerOutage, issuerOutageIn } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
-import { candidatesOf, EARLY_CHECKS, isFit, type ParsedToken, parseToken } from './checks.ts';
 import { createKeySets } from './key-sets.ts';
 import { fitsSubject } from './rule.ts';
 import { createRuleSets } from './rule-sets.ts';
 import { type RulesOptions, ruleSettings } from './settings.ts';
-import { createVerifyInTurn, NoPlace } from './signatures.ts';
+import { createVerifyInTurn, NoPlace } from './signature-queue.ts';
 import { createRuleStore, type StoredRule } from './store.ts';
+import { candidatesOf, EARLY_CHECKS, isFit, type ParsedToken, parseToken } from './token-checks.ts';
 
 type Found = Result<FoundRule | null, Problem>;
 

@@ -15,7 +15,7 @@ import type { BodyHandler } from '../../web/router.ts';
 import type { Macs } from './marks.ts';
 import { CURSOR_CHARS_MAX, type RecentChanges } from './recent-changes.ts';
 import { refuseService } from './refuse.ts';
-import { type Reported, usedIn } from './reported.ts';
+import { type Reported, usedIn } from './reported-uses.ts';
 import { INVALID, refuseCaller, type ServicesOptions, serviceHandler } from './service.ts';
 
 const UNAVAILABLE: Problem = { code: 'store_unavailable', reason: 'not current' };

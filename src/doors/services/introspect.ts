@@ -15,7 +15,7 @@ import type { BodyHandler } from '../../web/router.ts';
 import type { BeginLease } from './lease.ts';
 import { CURSOR_CHARS_MAX } from './recent-changes.ts';
 import { refuseService } from './refuse.ts';
-import { type Reported, usedIn } from './reported.ts';
+import { type Reported, usedIn } from './reported-uses.ts';
 import { INVALID, refuseCaller, type ServicesOptions, serviceHandler } from './service.ts';
 
 export function introspectRoute(beginLease: BeginLease, reported: Reported, options: ServicesOptions): BodyHandler {

@@ -8,7 +8,7 @@ import type { VerifiedKey } from '../../keys/verify.ts';
 import { type Bound, remainingOf } from '../../uses/holder.ts';
 import type { Macs } from './marks.ts';
 import type { RecentChanges } from './recent-changes.ts';
-import { handleOf, type Reported } from './reported.ts';
+import { handleOf, type Reported } from './reported-uses.ts';
 import type { ServicesOptions } from './service.ts';
 
 /** The longest lease. Then services ask again, because the feed doesn't tell of keys that a primary has lost. */

@@ -7,7 +7,7 @@ import { introspectRoute } from './introspect.ts';
 import { createLeases } from './lease.ts';
 import { createMacs } from './marks.ts';
 import { RecentChanges } from './recent-changes.ts';
-import { createReported } from './reported.ts';
+import { createReported } from './reported-uses.ts';
 import type { ServicesOptions } from './service.ts';
 
 export function servicesRoutes(options: ServicesOptions): Readonly<Record<'introspect' | 'changes', BodyHandler>> {

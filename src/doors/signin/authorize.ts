@@ -3,7 +3,7 @@
 
 import { apiKeyGuard } from '../../calls/api-key.ts';
 import { Call } from '../../calls/call.ts';
-import { personHandler } from '../../calls/person.ts';
+import { personHandler } from '../../calls/person-requests.ts';
 import { invalidInput, type Problem, publicPart } from '../../ground/problem.ts';
 import { type Awaitable, err, ok, outageIn } from '../../ground/result.ts';
 import { isObject } from '../../ground/text.ts';

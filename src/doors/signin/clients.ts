@@ -37,7 +37,7 @@ export type ClientFault =
   /** Its document can't be fetched or used. */
   | { readonly is: 'without_document'; readonly host: string; readonly problem: Problem };
 
-/** What an id contains. The page /keys reads the name there (doors/page/task.js). */
+/** What an id contains. The page /keys reads the name there (doors/page/decisions.js). */
 type SignedRegistration = readonly [name: string | null, ...redirectUris: string[]];
 
 const UNKNOWN: Found = err({ is: 'unknown' });

@@ -9,7 +9,7 @@
 import * as v from 'valibot';
 import { parameter, refused } from '../../api/oauth.ts';
 import { accessToken, type Redeem } from '../../api/token.ts';
-import { personHandler } from '../../calls/person.ts';
+import { personHandler } from '../../calls/person-requests.ts';
 import { parserOf } from '../../calls/schema.ts';
 import { createLruCache } from '../../ground/cache.ts';
 import { LIMITS } from '../../ground/limits/index.ts';

@@ -1,6 +1,6 @@
 // What this door takes of the core, and where it keeps codes.
 
-import type { PersonOptions } from '../../calls/person.ts';
+import type { PersonOptions } from '../../calls/person-requests.ts';
 import type { Config } from '../../config/config.ts';
 import type { TokenBuckets } from '../../ground/limits/rates.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';

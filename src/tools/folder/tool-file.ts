@@ -1,11 +1,11 @@
 // Defines what tool files get and export, and the one-line errors about them: file, and what was expected.
 
 import type * as v from 'valibot';
+import { faultIn, SETTINGS } from '../../calls/definition-checks.ts';
 import type { Guards } from '../../calls/guards.ts';
 import type { Prompt } from '../../calls/prompt.ts';
 import { assertObject, assertParts, type ObjectSchema, parserOf, type Schema } from '../../calls/schema.ts';
 import type { Tool } from '../../calls/tool.ts';
-import { faultIn, SETTINGS } from '../../calls/untyped.ts';
 import { REPLACEMENT } from '../../ground/text.ts';
 import type { KeyCeilings } from '../../keys/grants.ts';
 import type { Keys } from '../../keys/index.ts';

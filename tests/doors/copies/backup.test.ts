@@ -4,10 +4,10 @@
 import { expect, test } from 'bun:test';
 import { appendFileSync, copyFileSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { holdAlone } from '../../../src/doors/copies/alone.ts';
 import { backUp } from '../../../src/doors/copies/backup.ts';
 import { withBackup } from '../../../src/doors/copies/backup-file.ts';
 import { compare } from '../../../src/doors/copies/compare.ts';
+import { holdAlone } from '../../../src/doors/copies/exclusive-file.ts';
 import { DatabaseInUse, hasKeys, isNew, restoreFile, restoreRemote } from '../../../src/doors/copies/restore.ts';
 import type { Database } from '../../../src/store/database.ts';
 import { openStore } from '../../../src/store/open.ts';
@@ -537,7 +537,7 @@ test.each([0, 0.5, 1])('killed when this part of the transaction has run, the ol
   const source = (path: string) => JSON.stringify(join(import.meta.dir, '../../../src', path));
   const script = `import { withBackup } from ${source('doors/copies/backup-file.ts')};
 import { restoreFile } from ${source('doors/copies/restore.ts')};
-import { holdAlone } from ${source('doors/copies/alone.ts')};
+import { holdAlone } from ${source('doors/copies/exclusive-file.ts')};
 const { db } = await holdAlone(${JSON.stringify(path)});
 async function writeAll(statements) {
   await db.read({ sql: 'BEGIN IMMEDIATE' });

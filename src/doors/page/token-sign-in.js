@@ -3,8 +3,8 @@
 
 import { focusOn, html } from '../../pages/widgets/draw.js';
 import { busily, nameOf, setup } from '../../pages/widgets/parts.js';
-import { appButton, dropKept } from './away.js';
-import { typeHere } from './kept.js';
+import { typeHere } from './drafts.js';
+import { appButton, dropKept } from './external-sign-in.js';
 import { dropPart, loadPart } from './part-loader.js';
 import { askToSignIn, forget, isKeyShown, isOwn, jsonIn, page, post, set, show } from './session.js';
 

@@ -1,5 +1,5 @@
 // Says of a token each check, also after the first that fails, for an operator who wants to know why it isn't let in. The
-// checks are those of the server (checks.ts, signatures.ts).
+// checks are those of the server (token-checks.ts, signature-queue.ts).
 
 import * as errors from 'jose/errors';
 import { type Clock, rfc3339 } from '../../ground/runtime.ts';
@@ -10,11 +10,11 @@ import { verifySigned } from '../../users/signature.ts';
 import { isUsers } from '../../users/user-token.ts';
 import { issuerOutageIn } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
-import { EARLY_CHECKS, type Finding, fitOf, type ParsedToken, parseToken, type Words } from './checks.ts';
 import { createKeySets } from './key-sets.ts';
 import { type RulesOptions, ruleSettings } from './settings.ts';
-import { verifyBy } from './signatures.ts';
+import { verifyBy } from './signature-queue.ts';
 import { createRuleStore, type ShownKeyOfRule, type StoredRule } from './store.ts';
+import { EARLY_CHECKS, type Finding, fitOf, type ParsedToken, parseToken, type Words } from './token-checks.ts';
 
 export interface TestedCheck extends Words {
   readonly check: string;
@@ -70,7 +70,7 @@ export async function testToken(text: string, options: TestingOptions): Promise<
     : { checks, as: 'rule', rule: rule.id, key: shownKey(rule, key, token) };
 }
 
-/** What each check expects, but for those of checks.ts, which say it themselves. */
+/** What each check expects, but for those of token-checks.ts, which say it themselves. */
 const EXPECTED = {
   issuer: 'the issuer of a rule, character by character',
   signature: 'a signature by a key of the issuer',

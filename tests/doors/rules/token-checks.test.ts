@@ -3,8 +3,8 @@
 
 import { expect, test } from 'bun:test';
 import { parseConfig } from '../../../src/config/config.ts';
-import { candidatesOf, EARLY_CHECKS, fitOf } from '../../../src/doors/rules/checks.ts';
 import { ruleSettings } from '../../../src/doors/rules/settings.ts';
+import { candidatesOf, EARLY_CHECKS, fitOf } from '../../../src/doors/rules/token-checks.ts';
 import { createServerAddress } from '../../../src/ground/server-address.ts';
 import { isUsers } from '../../../src/users/user-token.ts';
 import { everything } from '../../support/everything.ts';

@@ -5,7 +5,7 @@ import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { type Database, firstOf, held } from '../../store/database.ts';
 import { IS_BLOCKED, USED_AT } from '../../store/rows.ts';
 import type { Place } from './cursor.ts';
-import { FIRST_ROW, LAST_ROW } from './ranges.ts';
+import { FIRST_ROW, LAST_ROW } from './row-ranges.ts';
 
 export const CHOICES = ['expiring', 'never_expires', 'unused'] as const;
 export type Choice = (typeof CHOICES)[number];

@@ -6,7 +6,7 @@ import { html } from '../../pages/widgets/draw.js';
 import { textOrNull } from '../../pages/widgets/key-row.js';
 import { newKey } from '../../pages/widgets/new-key.js';
 import { busily, complaint, nameOf, scopeList, setup, timeOf, workButton } from '../../pages/widgets/parts.js';
-import { typedHere, typeHere } from './kept.js';
+import { typedHere, typeHere } from './drafts.js';
 import { GIVES, keyForm } from './key-form.js';
 import { isOwn, jsonIn, page, request, set } from './session.js';
 

@@ -5,7 +5,7 @@
 import { html } from '../../pages/widgets/draw.js';
 import { complaint, setup } from '../../pages/widgets/parts.js';
 import { question } from '../../pages/widgets/question.js';
-import { typedHere } from './kept.js';
+import { typedHere } from './drafts.js';
 import { ASK, askToSignIn, isKeyShown, page, READ_MS, set } from './session.js';
 
 const AWAY = 'mcp-key-server/sign-in';

@@ -3,7 +3,7 @@
 import type { Database } from '../../store/database.ts';
 import { isGiven } from './key-sets.ts';
 import { createRuleStore, type StoredRule } from './store.ts';
-import type { TestedCheck, TestedToken } from './testing.ts';
+import type { TestedCheck, TestedToken } from './test-token.ts';
 
 /** Returns a rule as JSON shows it. */
 export const ruleObject = ({ hash: _, resource: __, keySet, refused, ...rule }: StoredRule) => ({
