@@ -98,8 +98,7 @@ export class KnownKeys {
   recall(keyHash: string, nowMs: number): KnownKey | null | undefined {
     const known = this.#usable.get(keyHash);
     if (known === undefined) return this.#recallRefused(keyHash, nowMs);
-    if (!this.#isAsRead(known)) return undefined;
-    return nowMs < known.staleAtMs || !this.isUsable(known) ? known : undefined;
+    return nowMs < known.staleAtMs && this.#isAsRead(known) ? known : undefined;
   }
 
   /** Reads a key that isn't cached; null: there is none. What is only stale takes nothing from the caller's budget. */
@@ -140,22 +139,19 @@ export class KnownKeys {
     return known !== null && refusalAt(known, this.#options.clock.nowMs()) === null;
   }
 
-  /** Returns whether the feed has named neither this key since it was read, nor its owner or parent. */
-  #isAsRead({ staleAtMs, readVersion, userId, parent }: KnownKey): boolean {
-    if (staleAtMs === CHANGED || this.#owners.hasChangedSince(readVersion, userId)) return false;
+  /** Returns whether the feed has named neither its owner nor its parent since this key was read. */
+  #isAsRead({ readVersion, userId, parent }: KnownKey): boolean {
+    if (this.#owners.hasChangedSince(readVersion, userId)) return false;
     if (parent === null) return true;
     const known = this.#usable.get(parent.keyHash) ?? this.#refused.get(parent.keyHash)?.key ?? null;
     return known === parent.key && known?.staleAtMs !== CHANGED;
   }
 
   #recallRefused(keyHash: string, nowMs: number): KnownKey | null | undefined {
-    const known = this.#refused.get(keyHash);
-    if (known === undefined) return undefined;
-    const { key, expiresAtMs } = known;
-    const isAsRead = key === null || this.#isAsRead(key);
-    if (nowMs < expiresAtMs && isAsRead && !this.isUsable(key)) return key;
-    this.#refused.delete(keyHash);
-    return undefined;
+    const refused = this.#refused.get(keyHash);
+    if (refused === undefined || nowMs >= refused.expiresAtMs) return undefined;
+    const { key } = refused;
+    return key === null || this.#isAsRead(key) ? key : undefined;
   }
 
   #refuse(keyHash: string, key: KnownKey | null): void {
@@ -270,7 +266,6 @@ class ChangedOwners {
   }
 
   hasChangedSince(version: number, owner: string): boolean {
-    if (version < this.#allVersion) return true;
-    return this.#versions.size > 0 && version < (this.#versions.get(owner) ?? 0);
+    return version < Math.max(this.#allVersion, this.#versions.get(owner) ?? 0);
   }
 }

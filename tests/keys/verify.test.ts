@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { startSlowStore } from '../support/slow-store.ts';
-import { bearer, createTestApp } from '../support/test-app.ts';
+import { bearer, COUNTED, createTestApp } from '../support/test-app.ts';
 
 test('a record that could not be read, because of a change by hand, is read again the next time', async () => {
   // Long enough that no poll of the change feed comes between.
@@ -38,6 +38,19 @@ test('a record that is read before a revocation and arrives after it counts for 
   read.release();
   expect(await before).toBe(200);
   expect(await statusFrom('192.0.2.1')).toBe(401);
+});
+
+test('a known key that expires is refused from memory for a second, like any other, and then read again', async () => {
+  await using app = await createTestApp({ store: 'embedded', env: COUNTED });
+  const { key } = await app.createKey('alice', { expiresInDays: 1 / 1440 });
+  const use = async () => [(await app.useKey(key)).status, await app.storeReads()];
+  expect(await use()).toEqual([200, 1]);
+  app.clock.advance(60_001);
+  expect(await use()).toEqual([401, 1]);
+  app.clock.advance(999);
+  expect(await use()).toEqual([401, 1]);
+  app.clock.advance(1);
+  expect(await use()).toEqual([401, 2]);
 });
 
 test('the database holds the SHA-256 of a key, the key itself nowhere', async () => {
