@@ -96,7 +96,7 @@ export function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptio
         source,
       );
       const all = waiters.map(({ hash }) => foundBy(hash));
-      if (paying > 0 && source !== STALE_SOURCE) budgets.give(source, all.slice(0, paying).filter(isGood).length);
+      budgets.give(source, all.slice(0, paying).filter(isGood).length);
       for (const [at, found] of all.entries()) waiters[at]?.resolve(ok(found));
     } catch (error) {
       for (const { reject } of waiters) reject(error);
