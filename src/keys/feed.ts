@@ -142,7 +142,6 @@ export class Feed {
 
   /** Resolves when memory may be trusted again; rejects with a StoreOutage if that takes too long or fails. */
   async ensureFresh(): Promise<void> {
-    this.#usedAtMs = this.#clock.monotonicMs();
     // A poll already under way may have begun too long ago to prove anything; then poll once more.
     for (let tries = 0; tries < 2; tries += 1) {
       await this.#polling.run();
