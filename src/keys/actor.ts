@@ -109,8 +109,7 @@ export const actorFields = ({ userId, actor, requestId, traceId }: RequestIds & 
  * Returns the key of a person's token buckets. By the owner alone, one member of a team could lock the others out; by
  * the person alone, owners whose tokens share a `sub` could. The separator is safe: no id has control characters.
  */
-export const personOf = ({ userId, actor }: Pick<Actor, 'userId' | 'actor'>): string =>
-  actor === userId ? userId : `${userId}\0${actor}`;
+export const personOf = ({ userId, actor }: Pick<Actor, 'userId' | 'actor'>): string => `${userId}\0${actor}`;
 
 /** Creates rate limits in this process that count together. `what` distinguishes their throttled lines in the log. */
 export function createBudget(what: string, rates: readonly Rate[], clock: Clock, log: Log) {
