@@ -2,9 +2,9 @@
 // processes. Exchanges are numbered: one whose outcome is unknown is sent again unchanged, and is idempotent. There is
 // never a write per call, and an outage only delays exchanges.
 
-import { dayAt } from '../ground/limits/rates.ts';
+import { DAY_S, dayAt } from '../ground/limits/rates.ts';
 import { outageIn } from '../ground/result.ts';
-import { type Cancel, type Clock, MS_PER_DAY, nextTurn, sleep, withTimeout } from '../ground/runtime.ts';
+import { type Cancel, type Clock, nextTurn, sleep, withTimeout } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import type { Holder } from './holder.ts';
 import type { Holders } from './holders.ts';
@@ -106,7 +106,6 @@ export class Exchange {
       complete = this.complete;
       if (await withTimeout(done, STOP_MS_MAX, false)) break;
     }
-    this.#cancel();
   }
 
   get #isDone(): boolean {
@@ -242,13 +241,13 @@ function takenFrom(holder: Holder, exchange: number): [WindowUsage | null, Windo
   let isUseTaken = usedOn === null;
   holder.send(exchange, (usage, pending) => {
     const { period, windowS, first, last } = usage.window;
-    const isDayOfUse = windowS * 1000 === MS_PER_DAY && period !== 'month' && first === usedOn;
+    const isDayOfUse = windowS === DAY_S && period !== 'month' && first === usedOn;
     const added = period === 'month' ? 0 : pending; // a month is the sum of its days
     taken.push([usage, [...idOf(holder), windowS, first, last, added, isDayOfUse ? usedAtMs : null]]);
     isUseTaken ||= isDayOfUse;
   });
   if (usedOn !== null && !isUseTaken) {
-    taken.push([null, [...idOf(holder), MS_PER_DAY / 1000, usedOn, usedOn, 0, usedAtMs]]);
+    taken.push([null, [...idOf(holder), DAY_S, usedOn, usedOn, 0, usedAtMs]]);
   }
   return taken;
 }
@@ -266,23 +265,18 @@ const WAIT_MS_MAX = 30_000;
 /** The least time between two early exchanges. */
 const EARLY_EVERY_MS = 250;
 
-/** The time over which the batches are spread: for few this, for many a third of their wait. */
-const SPREAD_MS = 1000;
+/** The pause between batches of few keys. */
+const PAUSE_MS = 5;
+/** The part of their wait over which the batches of many are spread. */
 const SPREAD_PART = 1 / 3;
-/** The longest pause between batches of few keys, which need not use all of that time. */
-const PAUSE_MS_MAX = 5;
 
 /** Returns how long holders wait, from the first of them. `count`: how many wait. */
 const waitMsOf = (count: number): number =>
   count <= FEW ? EXCHANGE_AFTER_MS : Math.min(WAIT_MS_MAX, (EXCHANGE_AFTER_MS * count) / FEW);
 
 /** Returns the pause between two batches, in which everything else has a turn. */
-function pauseMsOf(count: number, perBatch: number): number {
-  const batches = Math.ceil(count / perBatch);
-  return count <= FEW
-    ? Math.min(PAUSE_MS_MAX, SPREAD_MS / batches)
-    : Math.max(1, (waitMsOf(count) * SPREAD_PART) / batches);
-}
+const pauseMsOf = (count: number, perBatch: number): number =>
+  count <= FEW ? PAUSE_MS : (waitMsOf(count) * SPREAD_PART) / Math.ceil(count / perBatch);
 
 /** Keys sorted at once, in a millisecond: sorting 10,000 would block the event loop for 12. */
 const SORTED_MAX = 2000;
