@@ -152,7 +152,6 @@ export class Holders {
 
   #setOwner(key: Holder, owner: Holder | null): void {
     const before = key.owner;
-    if (before === owner) return;
     key.owner = owner !== null && key.keepers > 0 ? this.keep(owner) : owner;
     if (before !== null && key.keepers > 0) this.drop(before);
   }
