@@ -92,10 +92,7 @@ const revalidateWith =
 
 /** Adds to the problem the hint that the key looks like a user token. */
 const withKindSent = (problem: Problem, presented: string): Problem =>
-  problem.code === 'invalid_api_key' &&
-  problem.issuer === undefined &&
-  problem.rule === undefined &&
-  isJwtShaped(presented)
+  problem.code === 'invalid_api_key' && problem.issuer === undefined && isJwtShaped(presented)
     ? { ...problem, sent: 'user_token' }
     : problem;
 

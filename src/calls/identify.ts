@@ -77,9 +77,7 @@ const ENDS: readonly KeyRefusal[] = ['revoked', 'expired', 'rotated', 'parent en
 
 /** Returns whether a problem is about a key that was good, is on record, and has ended. A block is no end. */
 export const isEndedKey = (problem: Problem): boolean =>
-  problem.code === 'invalid_api_key' &&
-  (problem.keyId ?? problem.issuer) !== undefined &&
-  ENDS.includes(problem.reason);
+  problem.code === 'invalid_api_key' && ENDS.includes(problem.reason);
 
 /** Who sent an HTTP request, identified on first use. A class: every request on /mcp creates one, and few use it. */
 export class Sender {
