@@ -81,10 +81,7 @@ export class CallProof {
   /** Adds a credential that was verified, and how to revalidate it. */
   add(atMs: number, revalidate: Revalidate): void {
     this.atMs = Math.min(this.atMs, atMs);
-    this.#revalidate =
-      this.#revalidate === undefined || this.#revalidate === revalidate
-        ? revalidate
-        : revalidateBoth(this.#revalidate, revalidate);
+    this.#revalidate = this.#revalidate === undefined ? revalidate : revalidateBoth(this.#revalidate, revalidate);
   }
 
   /** Notes scopes that the key must have still when the result is sent. */

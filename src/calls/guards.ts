@@ -154,8 +154,7 @@ export function createGuards(options: GuardsOptions): Guards {
 
 /** Returns a tool's bucket. A child counts as its parent: else a key would get the limit again for each child. */
 function bucketOf(bucket: string | undefined, { auth }: GuardedCall): string | undefined {
-  const { keyId, parentId = null } = auth ?? {};
-  return keyId !== undefined && bucket === keyId ? (parentId ?? keyId) : bucket;
+  return bucket === auth?.keyId ? (auth?.parentId ?? bucket) : bucket;
 }
 
 interface CountingOptions<In> {

@@ -35,7 +35,7 @@ export function createRecheck(feed: Feed, log: Log) {
         refuse(call, outageIn(error)); // the others of a batch may be good
       }
     }
-    for (let tries = 0; tries < TRIES && stale().length > 0; tries += 1) await Promise.all(stale().map(revalidate));
+    for (let tries = 0; tries < TRIES; tries += 1) await Promise.all(stale().map(revalidate));
     for (const call of stale()) refuse(call, TOO_SLOW);
     return refused;
   }
