@@ -29,7 +29,7 @@ export type Repeated = ReturnType<typeof repeat>;
 export function repeat(options: RepeatOptions, work: () => Promise<void>) {
   const { everyMs, jitter = 0, clock, log, event } = options;
   let underWay: Promise<void> | undefined;
-  let cancel: Cancel | undefined; // cancels the pause, if there is one
+  let cancel: Cancel | undefined; // cancels the last pause
   let stopped = false;
 
   function pause(ms: number | null): void {
@@ -45,7 +45,6 @@ export function repeat(options: RepeatOptions, work: () => Promise<void>) {
   /** Runs now, or joins the run under way. Rejects with what it throws. */
   function run(): Promise<void> {
     cancel?.();
-    cancel = undefined;
     underWay ??= begin();
     return underWay;
   }
@@ -79,7 +78,6 @@ export function repeat(options: RepeatOptions, work: () => Promise<void>) {
     stop(): void {
       stopped = true;
       cancel?.();
-      cancel = undefined;
     },
   };
 }

@@ -8,7 +8,7 @@ interface Bounds<Value> {
   /** The most bytes of all values together, as measured by `bytesOf`. */
   readonly bytes?: number;
   readonly bytesOf?: (value: Value) => number;
-  /** Takes each value that leaves the cache. `isEvicted`: for lack of room. */
+  /** Takes each value that leaves the cache, unless it is cleared. `isEvicted`: for lack of room. */
   readonly onRemoved?: (value: Value, isEvicted: boolean) => void;
   /** Returns the key from a value that has it, so that no second copy of the string is kept. */
   readonly keyOf?: (value: Value) => string;
@@ -83,11 +83,9 @@ export function createLruCache<Value>(bounds: Bounds<Value>) {
     },
     delete: remove,
     clear(): void {
-      for (const value of values) onRemoved?.(value, false);
       places.clear();
       for (const array of [keys, values, sizes, areUsed]) array.length = 0;
       bytes = 0;
-      hand = 0;
     },
   };
 }

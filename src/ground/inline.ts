@@ -51,12 +51,7 @@ function withImports(script: string, part: (name: string, statement: string) => 
   const take = (text: string): string =>
     text.replace(IMPORT, (statement, name) => {
       const found = inlined.has(name) ? null : part(name, statement);
-      if (found !== null) {
-        inlined.set(name, ''); // in progress
-        const own = take(found);
-        inlined.delete(name);
-        inlined.set(name, inScope(own));
-      }
+      if (found !== null) inlined.set(name, inScope(take(found)));
       return '';
     });
   const last = take(script);

@@ -38,7 +38,6 @@ const placeOf = ({ name }: RateLimitState): number => LIMIT_NAMES.indexOf(name);
 
 /** Adds another guard's limits, which replace those of the same names, in order. */
 export function withLimits(before: RateLimitStates, added: RateLimitStates): RateLimitStates {
-  if (before.length === 0 || added.length === 0) return added.length === 0 ? before : added;
   const others = before.filter(({ name }) => added.every((one) => one.name !== name));
   return [...others, ...added].sort((a, b) => placeOf(a) - placeOf(b));
 }

@@ -72,8 +72,7 @@ export function createServerAddress(
 const ORIGIN = /^https?:\/\/(?:[a-z\d.-]+|\[[\da-f:.]+\])(?::\d{1,5})?$/i;
 
 /** Returns the host normalized by the URL parser, so that an address has one spelling; null: no valid origin. */
-const nameIn = (origin: string): string | null =>
-  ORIGIN.test(origin) ? (URL.parse(origin)?.hostname.toLowerCase() ?? null) : null;
+const nameIn = (origin: string): string | null => (ORIGIN.test(origin) ? (URL.parse(origin)?.hostname ?? null) : null);
 
 const DEFAULT_PORTS: Readonly<Record<string, string>> = { 'http:': ':80', 'https:': ':443' };
 

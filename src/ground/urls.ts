@@ -53,7 +53,6 @@ const NO_ORIGIN = new Set(['http', 'https', 'ws', 'wss', 'file', 'data', 'blob',
 /** Returns an origin as browsers send it: of a page, an extension (`chrome-extension://…`) or an app (`tauri://…`). */
 export function anyOrigin(value: string): string | null {
   const origin = value.toLowerCase();
-  if (origin.includes('*')) return null;
   const scheme = APP_ORIGIN.exec(origin)?.[1];
   return scheme === undefined || NO_ORIGIN.has(scheme) ? webOrigin(value) : origin;
 }

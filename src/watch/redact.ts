@@ -38,7 +38,7 @@ function withoutForeign(text: string): string {
   const plain = foreign.size > 0 ? decoded(text, PRINTABLE) : text;
   for (const [key, forms] of foreign) {
     for (const form of forms) left = left.replaceAll(form, REDACTED);
-    if (plain !== text && plain.includes(key)) left = left.replace(encodedPattern(key), REDACTED);
+    if (plain.includes(key)) left = left.replace(encodedPattern(key), REDACTED);
   }
   return left;
 }
