@@ -144,7 +144,7 @@ export const createReadKeys =
   (store: KeyStore, feed: Pick<Feed, 'position' | 'queryTimeoutMs'>, usage: Usage) =>
   (
     hashes: readonly string[],
-    { mayUseReplica = false, fairnessKey }: { readonly mayUseReplica?: boolean; readonly fairnessKey?: string },
+    { mayUseReplica, fairnessKey }: { readonly mayUseReplica: boolean; readonly fairnessKey?: string },
   ) => {
     const atLeast = mayUseReplica && usage.knowsAllCounts() ? feed.position : null;
     const asOf = usage.countsAsOf();

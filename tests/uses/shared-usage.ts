@@ -119,7 +119,7 @@ export function processesOn(
         const readKeys = createReadKeys(from, { position, queryTimeoutMs: READ_MS_MAX }, usage);
         const found = await readKeys(
           records.map(({ keyHash }) => keyHash),
-          {},
+          { mayUseReplica: false },
         );
         for (const { keyHash } of records) {
           const { record, ...read } = found(keyHash);
