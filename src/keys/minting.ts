@@ -88,9 +88,8 @@ export function createMinting(options: MintingOptions) {
   };
 }
 
-export function logCreated(log: Log, record: ApiKeyRecord, actor: Actor): void {
-  const { id: keyId, keyHash } = record;
-  const resource = record.resource && shownServer(record.resource, actor.publicUrl ?? THIS_SERVER);
+export function logCreated(log: Log, { id: keyId, keyHash, resource: server }: ApiKeyRecord, actor: Actor): void {
   const fingerprint = fingerprintOf(keyHash);
-  log.info('API key created', { ...actorFields(actor), keyId, fingerprint, ...(resource !== null && { resource }) });
+  const resource = server === null ? undefined : shownServer(server, actor.publicUrl ?? THIS_SERVER);
+  log.info('API key created', { ...actorFields(actor), keyId, fingerprint, resource });
 }
