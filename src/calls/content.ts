@@ -7,8 +7,7 @@ import { isObject, type JsonObject } from '../ground/text.ts';
 import { outputValidatorOf } from './schema.ts';
 
 const text = v.optional(v.string());
-// The check refuses arrays, which looseObject would turn into objects.
-const meta = v.optional(v.pipe(v.custom<JsonObject>(isObject, 'Expected an object'), v.looseObject({})));
+const meta = v.optional(v.custom<JsonObject>(isObject, 'Expected an object'));
 
 /** Validates base64 as strictly as clients do, which refuse the whole result if it is wrong. */
 const base64 = v.pipe(v.string(), v.check(isBase64, 'Expected base64'));
