@@ -44,12 +44,14 @@ describe('understood', () => {
     ['an array of strings', (key) => [JSON.stringify([UNKNOWN, 'no key', '', key])]],
     ['an array of objects', (key) => [JSON.stringify([{ token: key, type: 'api_key', url: 'x', source: 'content' }])]],
     ['both', (key) => [JSON.stringify([{ token: UNKNOWN }, key, key])]],
-  ])('%s: the key ends', async (_, bodyOf) => {
-    const { key } = await app.createKey('alice');
+  ])('%s: the key ends, and one line of the log says so', async (_, bodyOf) => {
+    const { id, key } = await app.createKey('alice');
     expect(await statuses(app, key)).toEqual([200]);
     const { status, body, headers } = await post(app, ...bodyOf(key));
     expect({ status, body, cache: headers.get('cache-control') }).toEqual({ status: 200, body: {}, cache: 'no-store' });
     expect(await statuses(app, key)).toEqual([401]);
+    const revoked = (await app.log()).filter(({ event, keyId }) => event === 'API key revoked' && keyId === id);
+    expect(revoked).toHaveLength(1);
   });
 
   test('a known and an unknown key get the same response', async () => {
