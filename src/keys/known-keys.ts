@@ -70,7 +70,6 @@ export class KnownKeys {
   readonly #owners = new ChangedOwners();
   /** Reads in flight, by hash. Callers after a change don't join one that began before it. */
   readonly #reads = singleFlights<Result<KnownKey | null, Problem>>();
-  #readCount = 0;
 
   constructor(options: KnownKeysOptions) {
     const { feed, usage, keyCacheBytes } = options;
@@ -88,7 +87,7 @@ export class KnownKeys {
   }
 
   get reads(): number {
-    return this.#readCount + this.#options.unknownKeys.reads;
+    return this.#options.unknownKeys.reads;
   }
 
   /**
@@ -125,7 +124,6 @@ export class KnownKeys {
    * holder. `mayUseReplica`: a replica may answer.
    */
   async readAll(keyHashes: readonly string[], mayUseReplica: boolean): Promise<ReadonlyMap<string, KnownKey | null>> {
-    this.#readCount += 1;
     const found = await this.#options.readKeys(keyHashes, { mayUseReplica });
     return new Map(keyHashes.map((keyHash) => [keyHash, this.#keep(keyHash, found(keyHash))]));
   }
