@@ -50,20 +50,14 @@ export async function removeOld(
   for (const task of tasks) await TASKS[task].remove(db, { nowMs: clock.nowMs(), eventDays, usageDays, after: 0 });
 }
 
-const LAST_RUNS: Statement = { sql: 'SELECT task, at_ms FROM upkeep' };
-
 // Only one of the processes that find it due gets it. A time in the future comes from a clock that was ahead.
 const TAKE = 'UPDATE upkeep SET at_ms = ?2 WHERE task = ?1 AND NOT ?2 - at_ms BETWEEN 0 AND ?3 RETURNING task';
 
 /** Returns the due tasks that this process has claimed, so that no other does them meanwhile. */
 async function takeDue(db: Database, nowMs: number): Promise<readonly Task[]> {
-  const lastRuns = new Map((await db.read(LAST_RUNS)).map(({ task, at_ms }) => [task, Number(at_ms)]));
   const taken: Task[] = [];
   for (const task of Object.keys(TASKS) as Task[]) {
-    const { everyMs } = TASKS[task];
-    const agoMs = nowMs - (lastRuns.get(task) ?? nowMs);
-    if (agoMs >= 0 && agoMs <= everyMs) continue;
-    const { rows, repeated } = await db.write({ sql: TAKE, args: [task, nowMs, everyMs], unsynced: true });
+    const { rows, repeated } = await db.write({ sql: TAKE, args: [task, nowMs, TASKS[task].everyMs], unsynced: true });
     if (rows.length > 0 || repeated) taken.push(task);
   }
   return taken;
