@@ -103,8 +103,8 @@ const W = {
 const HOLDER = `coalesce((SELECT row FROM api_keys WHERE id = ${W.keyId}), -(SELECT row FROM holders WHERE owner = ${W.owner}))`;
 
 // Inserts an owner's number with his first counts, unless he was removed meanwhile.
-const MAKE_HOLDERS = `INSERT INTO holders (owner) SELECT DISTINCT ${W.owner} FROM json_each(?1) AS w WHERE ${W.owner} IS NOT NULL
-AND (EXISTS (SELECT 1 FROM api_keys WHERE user_id = ${W.owner}) OR EXISTS (SELECT 1 FROM owners WHERE owner = ${W.owner}))
+const MAKE_HOLDERS = `INSERT INTO holders (owner) SELECT ${W.owner} FROM json_each(?1) AS w
+WHERE EXISTS (SELECT 1 FROM api_keys WHERE user_id = ${W.owner}) OR EXISTS (SELECT 1 FROM owners WHERE owner = ${W.owner})
 ON CONFLICT DO NOTHING`;
 
 /** Selects from the tuples that fit. Drops counts of deleted holders, and an exchange that was applied before. */
