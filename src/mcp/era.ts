@@ -173,7 +173,7 @@ function versionFault(headers: Headers, allowed: readonly string[]): Refused | n
 
 const ENCODED = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
 // An HTTP field value (RFC 9110 §5.5) without obs-text that does not look encoded.
-const PLAIN = /^(?!=\?base64\?.*\?=$)[\x20-\x7e\t]*$/s;
+const PLAIN = /^(?!=\?base64\?.*\?=$)[\x20-\x7e\t]*$/;
 
 const DECIMAL = /^-?\d+(\.\d+)?$/;
 
@@ -185,9 +185,8 @@ export const mismatchMessage = (header: string): string =>
 
 /** Decodes a header's value. Returns null for one that clients may not send. */
 function decode(header: string): string | null {
-  const trimmed = header.trim();
-  if (PLAIN.test(trimmed)) return trimmed;
-  const base64 = ENCODED.exec(trimmed)?.[1];
+  if (PLAIN.test(header)) return header;
+  const base64 = ENCODED.exec(header)?.[1];
   if (base64 === undefined || base64.length % 4 !== 0) return null;
   try {
     const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
