@@ -1,7 +1,7 @@
 // Logs when the event loop was blocked, so that no request got a response: nearly always by a tool that computes for
 // long, or waits synchronously.
 
-import type { Cancel, Clock } from '../ground/runtime.ts';
+import type { Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 
 /** Health checks and clients time out after a few of these. */
@@ -16,20 +16,14 @@ interface LoopWatchOptions {
   readonly lastCalled: () => string | undefined;
 }
 
-/** Logs blocks of the loop until cancelled; the same tool again only after a minute without one (warnOnce). */
-export function watchLoop({ clock, log, lastCalled }: LoopWatchOptions): Cancel {
-  let cancel: Cancel = () => {};
-
-  function tick(): void {
-    const dueMs = clock.monotonicMs() + TICK_MS;
-    cancel = clock.after(TICK_MS, () => {
-      const blockedMs = Math.round(clock.monotonicMs() - dueMs);
-      const perhaps = lastCalled();
-      if (blockedMs >= BLOCKED_MS_MIN) log.warnOnce('event loop blocked', { blockedMs, perhaps }, perhaps);
-      tick();
-    });
-  }
-
-  tick();
-  return () => cancel();
+/** Logs blocks of the loop; the same tool again only after a minute without one (warnOnce). */
+export function watchLoop(options: LoopWatchOptions): void {
+  const { clock, log, lastCalled } = options;
+  const dueMs = clock.monotonicMs() + TICK_MS;
+  clock.after(TICK_MS, () => {
+    const blockedMs = Math.round(clock.monotonicMs() - dueMs);
+    const perhaps = lastCalled();
+    if (blockedMs >= BLOCKED_MS_MIN) log.warnOnce('event loop blocked', { blockedMs, perhaps }, perhaps);
+    watchLoop(options);
+  });
 }
