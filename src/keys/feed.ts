@@ -202,7 +202,7 @@ export class Feed {
   async #readOn(): Promise<void> {
     for (;;) {
       const asked = this.position;
-      const page = await this.#store.changesAfter(asked, this.queryTimeoutMs);
+      const page = await this.#store.changesAfter(asked.seq, this.queryTimeoutMs);
       for (const listener of this.#listeners) listener.onPage?.(asked, page);
       this.#page = page;
       const isFarBehind = page.prunedSeq > asked.seq || page.newestSeq - asked.seq > BEHIND_MAX;

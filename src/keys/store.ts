@@ -1,7 +1,7 @@
 // Declares what the key domain needs from the database: stores of keys and derived keys.
 // src/store and doors implement the interfaces.
 
-import type { FeedPage, FeedPosition, ReachedPosition } from '../ground/change-feed.ts';
+import type { FeedPage, FeedPosition } from '../ground/change-feed.ts';
 import type { ReadCounts } from '../uses/holders.ts';
 import type { CountsAsOf, UsesStore } from '../uses/store.ts';
 import type { Origin } from './actor.ts';
@@ -66,8 +66,8 @@ export interface KeyReads {
   findByHashes(keyHashes: readonly string[], how: FindOptions): Promise<(keyHash: string) => Found>;
   /** Returns whether this owner is blocked, from the primary. */
   isBlocked(owner: string, withinMs: number): Promise<boolean>;
-  /** Returns the change feed after a position, from the primary. */
-  changesAfter(reached: ReachedPosition, withinMs: number): Promise<FeedPage>;
+  /** Returns the change feed after a number, from the primary. */
+  changesAfter(seq: number, withinMs: number): Promise<FeedPage>;
 }
 
 /** An edit of a key. Null means the server's limit or quota, no expiry, no metadata. */

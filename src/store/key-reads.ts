@@ -149,8 +149,8 @@ export const keyReads = (primary: Database, replica: Replica | null, lookups: re
     return (await primary.read({ sql: BLOCKED, args: [owner], fairnessKey: owner }, withinMs)).length > 0;
   },
 
-  async changesAfter(reached, withinMs) {
-    return pageOf(await primary.read({ sql: CHANGES, args: [reached.seq], urgent: true }, withinMs), reached.seq);
+  async changesAfter(seq, withinMs) {
+    return pageOf(await primary.read({ sql: CHANGES, args: [seq], urgent: true }, withinMs), seq);
   },
 });
 

@@ -48,7 +48,7 @@ async function measure(keys: number, hasUses: boolean): Promise<Record<string, n
   const list = await medianUs(200, (nth) =>
     store.listByUser(String(at(nth).user_id), null, { bytesMax: 100_000, keysMax: 200 }),
   );
-  const poll = await medianUs(200, () => store.changesAfter({ databaseId: '', seq: 0, mark: null }, 5000));
+  const poll = await medianUs(200, () => store.changesAfter(0, 5000));
   await close();
   const backupMs = await msOf(() =>
     keysCommand({ DATABASE_URL: `file:${path}` }, ['backup', join(folder, 'backup.db')]),

@@ -56,7 +56,7 @@ async function databaseFindings(io: Io, config: Config): Promise<Finding[]> {
     io,
     async (store) => {
       const unwritten = await store.probeWrite().then(() => null, outageIn);
-      const { databaseId } = await store.changesAfter({ databaseId: '', seq: 0, mark: null }, RESPONSE_MS_MAX);
+      const { databaseId } = await store.changesAfter(0, RESPONSE_MS_MAX);
       const tookMs = Math.round(performance.now() - startedMs);
       const askedAtMs = Date.now();
       const databaseMs = await store.nowMs();

@@ -127,7 +127,7 @@ export class RecentChanges {
   async #readOlder(store: KeyStore): Promise<void> {
     const { since } = this.#present;
     const { databaseId } = this.#feed.position; // a reset begins anew
-    const page = (seq: number) => store.changesAfter({ databaseId, seq, mark: null }, this.#feed.queryTimeoutMs);
+    const page = (seq: number) => store.changesAfter(seq, this.#feed.queryTimeoutMs);
     const older = await readOlder(page, databaseId, since);
     // Meanwhile the database may have been restored, or so much may have changed that this is too old.
     const now = this.#present;
