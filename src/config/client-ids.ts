@@ -72,7 +72,7 @@ function isRule(rule: string): boolean {
   const bare = rule.endsWith('/*') ? rule.slice(0, -1) : rule;
   const url = URL.parse(bare);
   if (url === null || url.protocol !== 'https:' || url.href !== bare) return false;
-  if (!isPlain(bare) || bare.includes('*') || bare.includes('?') || url.username !== '') return false;
+  if (!isPlain(bare) || bare.includes('*') || bare.includes('?')) return false;
   const { hostname, port } = url;
   if (isLoopback(hostname)) return port !== '';
   return port === '' && hostname.includes('.') && !hostname.endsWith('.') && !isAddress(hostname);

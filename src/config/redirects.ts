@@ -30,10 +30,7 @@ const SEGMENT = /^[\w-]{1,200}$/;
 export function isPlain(uri: string): boolean {
   if (!URI.test(uri) || /%(?![\da-f]{2})/i.test(uri) || !URL.canParse(uri)) return false;
   const [path = ''] = uri.split('?', 1);
-  const segments = path
-    .replace(/%2e/gi, '.')
-    .replace(/%2f|%5c/gi, '/')
-    .split('/');
+  const segments = path.replace(/%2e/gi, '.').replace(/%2f/gi, '/').split('/');
   return !segments.includes('.') && !segments.includes('..') && !/%5c/i.test(path);
 }
 
@@ -69,9 +66,9 @@ function isRule(uri: string): boolean {
   if (scheme !== 'https') return !NO_APP.has(scheme) && isPlain(uri) && !uri.includes('*') && !/:\/*$/.test(uri);
   const bare = uri.endsWith('/*') ? uri.slice(0, -1) : uri;
   // It must be as a URL parser writes it: other spellings are never sent, or name another host than they seem to.
-  const { href, host } = parseUrl(bare) ?? { href: '', host: '' };
+  const href = parseUrl(bare)?.href;
   if (bare !== uri && bare.includes('?')) return false; // the query would be open
-  return isPlain(bare) && !bare.includes('*') && (href === bare || href === `${bare}/`) && host !== '';
+  return isPlain(bare) && !bare.includes('*') && (href === bare || href === `${bare}/`);
 }
 
 /**
