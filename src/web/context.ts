@@ -260,9 +260,9 @@ export const carriesCredential = (credentials: Credentials): boolean =>
 // proxies wrote the n-th from the end. Earlier entries came with the request and may be forged.
 
 /** Returns the client's protocol. Of a list shorter than the chain of proxies the first counts: a proxy may replace it. */
-function forwardedProto(headers: Headers, proxies: number): string | null {
+function forwardedProto(headers: Headers, proxies: number): string | undefined {
   const entries = entriesOf(headers.get('x-forwarded-proto'));
-  return (entries.at(-proxies) ?? entries[0])?.toLowerCase() || null;
+  return (entries.at(-proxies) ?? entries[0])?.toLowerCase();
 }
 
 /** Returns the address that the outermost proxy saw, without the port that some proxies add. */

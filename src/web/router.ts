@@ -156,7 +156,7 @@ function createHostCheck(allowed: readonly string[] | null, publicHost: string):
   return memoize((host) => {
     const url = NOT_IN_HOST.test(host) ? null : URL.parse(`http://${host}`);
     if (url === null) return false;
-    const name = url.hostname.toLowerCase();
+    const { hostname: name } = url;
     if (isAddress(name)) return true;
     return allowed === null ? isLoopback(name) || name === publicHost : allowed.includes(name);
   });
