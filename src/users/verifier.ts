@@ -83,9 +83,7 @@ export function createVerdicts<T>(clock: Clock, bounds?: Bounds<T>) {
       if (known === undefined) return undefined;
       const { by, endsAtMs, untilMs } = known;
       const counts = by.keys === by.source.current() && clock.nowMs() < endsAtMs && clock.monotonicMs() < untilMs;
-      if (counts) return known.value;
-      verdicts.delete(tokenHash);
-      return undefined;
+      return counts ? known.value : undefined;
     },
     remember(tokenHash: string, verdict: Verdict<T>): void {
       verdicts.set(tokenHash, { ...verdict, untilMs: clock.monotonicMs() + VERDICT_TTL_MS });
