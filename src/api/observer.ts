@@ -26,8 +26,7 @@ export function observing(observers: readonly Observer[]): Observed {
 }
 
 function observingRequests(all: readonly ObserveRequest[]): ObserveRequest | undefined {
-  const [first, ...others] = all;
-  if (others.length === 0) return first;
+  if (all.length === 0) return undefined;
   return (context) => {
     const ends = all.map((observe) => observe(context));
     return (response) => {
