@@ -68,7 +68,7 @@ export async function followOn(pair: Pair, isReplaced: boolean): Promise<Step> {
   try {
     return await step({ ...pair, many, few: () => thread ?? pair.local }, isReplaced);
   } finally {
-    await thread?.checkpoint();
+    await thread?.read({ sql: 'PRAGMA wal_checkpoint(PASSIVE)' }); // or the next commit would, in the event loop
     await thread?.end();
   }
 }

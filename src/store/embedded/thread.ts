@@ -36,7 +36,6 @@ function transact(statements) {
 const does = {
   write: transact,
   read: ({ sql, args = [] }) => prepare(sql).all(...args),
-  checkpoint: () => db.exec('PRAGMA wal_checkpoint(PASSIVE)'),
   end: () => db.close(),
 };
 parentPort.on('message', ([what, given]) => {
@@ -53,10 +52,7 @@ interface Answer {
   readonly failure?: { readonly message: string; readonly errcode?: number };
 }
 
-type Message =
-  | readonly ['write', readonly Statement[]]
-  | readonly ['read', Statement]
-  | readonly ['checkpoint' | 'end'];
+type Message = readonly ['write', readonly Statement[]] | readonly ['read', Statement] | readonly ['end'];
 
 export type FileThread = ReturnType<typeof createFileThread>;
 
@@ -109,8 +105,6 @@ export function createFileThread(path: string) {
       lastRead = mine.catch(() => {});
       return mine as Promise<readonly Row[]>;
     },
-    /** Checkpoints the log, so that the next commit in the event loop need not. */
-    checkpoint: async (): Promise<void> => void (thread !== null && (await send(['checkpoint']))),
     async end(): Promise<void> {
       await lastRead;
       if (thread !== null) await ask(['end']).catch(() => {}); // a failed one has closed the file
