@@ -107,9 +107,16 @@ export const actorFields = ({ userId, actor, requestId, traceId }: RequestIds & 
 
 /**
  * Returns the key of a person's token buckets. By the owner alone, one member of a team could lock the others out; by
- * the person alone, owners whose tokens share a `sub` could. The separator is safe: no id has control characters.
+ * the person alone, owners whose tokens share a `sub` could. The separator is safe: no id has control characters. Throws an
+ * Error if either is missing.
  */
-export const personOf = ({ userId, actor }: Pick<Actor, 'userId' | 'actor'>): string => `${userId}\0${actor}`;
+export function personOf({ userId, actor }: Pick<Actor, 'userId' | 'actor'>): string {
+  // In JavaScript a tool file may leave them out. No key would end, without an error, and none could be created.
+  if (typeof userId !== 'string' || typeof actor !== 'string') {
+    throw new Error(`keys: expected userId and actor as texts, got ${typeof userId} and ${typeof actor}`);
+  }
+  return `${userId}\0${actor}`;
+}
 
 /** Creates rate limits in this process that count together. `what` distinguishes their throttled lines in the log. */
 export function createBudget(what: string, rates: readonly Rate[], clock: Clock, log: Log) {

@@ -32,7 +32,7 @@ interface MintingOptions extends RotateOptions {
 export function createMinting(options: MintingOptions) {
   const { store, clock, random, sha256, log, originOf, granted, keyPrefix, production, creations } = options;
   function grantAndCharge(actor: Actor, request: NewKey): Result<Grant, Problem> {
-    const possible = checked(request);
+    const possible = checked({ ...request, name: request.name ?? '' }); // in JavaScript it may be missing
     if (!possible.ok) return possible;
     const grant = granted(actor, request);
     if (!grant.ok) return grant;

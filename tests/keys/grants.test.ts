@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import * as v from 'valibot';
-import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
+import { defineTool, ok, type Problem, type Result, type ToolDeps } from '../../src/start/package/index.ts';
 import { call, callAll, post, WAYS } from '../support/mcp.ts';
 import { actorFor, bearer, createTestApp, failureOf, sharedApp, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
@@ -235,6 +235,7 @@ test('no sequence of calls gives a key a scope outside its creator’s claim at 
 describe('a tool file that asks for a key without a schema', () => {
   const asked = { name: 'n', scopes: ['read'], expiresInDays: 1 };
   const wrong = [
+    { name: undefined as unknown as string },
     { name: '' },
     { name: 'a\0b' },
     { scopes: ['a b'] },
@@ -252,7 +253,16 @@ describe('a tool file that asks for a key without a schema', () => {
   ];
 
   type Keys = ToolDeps['keys'];
-  type Ask = (keys: Keys, actor: ReturnType<typeof actorFor>, keyId: string) => ReturnType<Keys['create']>;
+  type Actor = ReturnType<typeof actorFor>;
+  type Ask = (keys: Keys, actor: Actor, keyId: string) => Promise<Result<unknown, Problem>>;
+
+  const ASKS: Readonly<Record<string, Ask>> = {
+    create: (keys, actor) => keys.create(actor, asked),
+    list: (keys, actor) => keys.list(actor, null),
+    revoke: (keys, actor, keyId) => keys.revoke(actor, keyId),
+    delete: (keys, actor, keyId) => keys.delete(actor, keyId),
+    update: (keys, actor, keyId) => keys.update(actor, keyId, { name: 'other' }),
+  };
 
   /** An app with such a tool. */
   function serving(ask: Ask) {
@@ -279,7 +289,7 @@ describe('a tool file that asks for a key without a schema', () => {
   });
 
   const rotations = [
-    ...wrong.slice(3).map(({ expiresInDays }) => ({ overlapHours: 0, expiresInDays })),
+    ...wrong.slice(4).map(({ expiresInDays }) => ({ overlapHours: 0, expiresInDays })),
     ...[Number.NaN, -1, 0.5, 721].map((overlapHours) => ({ overlapHours })),
   ];
 
@@ -289,5 +299,17 @@ describe('a tool file that asks for a key without a schema', () => {
     const { status, body } = await app.call('ask', { keyId }, await bearer(app, 'alice'));
     expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_input' });
     expect((await app.useKey(key)).status).toBe(200);
+  });
+
+  test.each(Object.entries(ASKS))('is told that it names no owner (%s), and nothing is changed', async (_, ask) => {
+    await using app = await serving((keys, { userId: _, ...actor }, keyId) => ask(keys, actor as Actor, keyId));
+    const { id: keyId, key } = await app.createKey('alice');
+    const { status } = await app.call('ask', { keyId }, await bearer(app, 'alice'));
+    expect({ status, log: await app.logText() }).toEqual({
+      status: 500,
+      log: expect.stringContaining('Error: keys: expected userId and actor as texts, got undefined and string'),
+    });
+    expect((await app.useKey(key)).status).toBe(200);
+    expect(await keysOf(app)).toHaveLength(1);
   });
 });
