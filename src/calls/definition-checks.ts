@@ -152,6 +152,11 @@ export const RESOURCE = v.strictObject({
   read: FUNCTION,
 });
 
+const LIST = v.optional(field('an array', Array.isArray));
+
+/** What a program adds to the server (tools/folder/tool-file.ts). */
+export const CUSTOM = v.strictObject({ tools: LIST, prompts: LIST, resources: LIST });
+
 // Guards
 
 /** The options of guards.rateLimit. */

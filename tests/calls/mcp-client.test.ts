@@ -103,6 +103,7 @@ test.each([
     'tools[0]: expected a function (deps: ToolDeps) => Tool or Tool[], got object',
   ],
   ['no array', { tools: closeOrder }, 'tools: expected an array, got function'],
+  ['a misspelt list', { tool: [closeOrder] }, 'tool: unknown field; the fields are tools, prompts, resources'],
   ['prompts', { prompts: [{}] }, 'prompts[0]: expected a function (deps: ToolDeps) => Prompt or Prompt[], got object'],
 ])('%s in place of what tool files export throws an Error that says so', async (_, options, message) => {
   await expect(createTestApp(options as object)).rejects.toThrow(message);

@@ -1,7 +1,7 @@
 // Defines what tool files get and export, and the one-line errors about them: file, and what was expected.
 
 import type * as v from 'valibot';
-import { faultIn, SETTINGS } from '../../calls/definition-checks.ts';
+import { CUSTOM, faultIn, SETTINGS } from '../../calls/definition-checks.ts';
 import type { Guards } from '../../calls/guards.ts';
 import type { Prompt } from '../../calls/prompt.ts';
 import { assertObject, assertParts, type ObjectSchema, parserOf, type Schema } from '../../calls/schema.ts';
@@ -50,8 +50,11 @@ export interface Custom {
   readonly resources?: readonly unknown[] | undefined;
 }
 
-/** Returns the program's additions in the form of tool files. Throws an Error for lists of anything but functions. */
-export function toolFilesOf({ tools = [], prompts = [], resources }: Custom): readonly ToolFile[] {
+/** Returns the program's additions in the form of tool files. Throws an Error for an unknown one, and for lists of others. */
+export function toolFilesOf(custom: Custom): readonly ToolFile[] {
+  const fault = faultIn(CUSTOM, custom);
+  if (fault !== null) throw new Error(fault);
+  const { tools = [], prompts = [], resources } = custom;
   assertFunctions('tools', tools, '=> Tool or Tool[]');
   assertFunctions('prompts', prompts, '=> Prompt or Prompt[]');
   return [
@@ -61,8 +64,7 @@ export function toolFilesOf({ tools = [], prompts = [], resources }: Custom): re
   ];
 }
 
-function assertFunctions(name: string, list: unknown, returns: string): void {
-  if (!Array.isArray(list)) throw faultOf(name, `expected an array, got ${typeof list}`);
+function assertFunctions(name: string, list: readonly unknown[], returns: string): void {
   const wrong = list.findIndex((make) => typeof make !== 'function');
   if (wrong === -1) return;
   throw faultOf(`${name}[${wrong}]`, `expected a function (deps: ToolDeps) ${returns}, got ${typeof list[wrong]}`);
