@@ -18,8 +18,8 @@ export type McpAnswer = Readonly<Record<string, unknown>>;
 
 export interface McpCallOptions {
   /**
-   * Answers by the names of questions. A question without one is cancelled; but the call throws an Error if an answer is
-   * left over, or doesn't fit its form. If left out, the client shows no forms.
+   * Answers by the names of questions. A question without one is cancelled, but if another answer is left over, the call
+   * throws an Error, as it does for an answer that doesn't fit its form. If left out, the client shows no forms.
    */
   readonly answers?: Readonly<Record<string, McpAnswer>>;
   readonly signal?: AbortSignal;

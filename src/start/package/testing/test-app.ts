@@ -60,7 +60,7 @@ export interface TestAppOptions extends StartOptions {
   readonly env?: Env;
 }
 
-/** Starts an app with these tools, prompts and resources beside the server's own. */
+/** Starts an app with these tools, prompts and resources beside the server's own. It reads no folder of tools. */
 export async function createTestApp({ env, ...custom }: TestAppOptions = {}): Promise<TestApp> {
   const folder = mkdtempSync(join(tmpdir(), `${SERVER_NAME}-`));
   const removeFolder = () => rmSync(folder, { recursive: true, force: true });
