@@ -31,6 +31,9 @@ const OTHER_OPERATOR: Readonly<Record<string, string>> = {
   '||': '&&',
 };
 const OTHER_METHOD: Readonly<Record<string, string>> = { every: 'some', some: 'every', min: 'max', max: 'min' };
+/** Methods without which a call may go unnoticed: what they leave out, bound or order. */
+const OMITTED_METHOD = /^(filter|slice|sort)$/;
+const OMITTED_FUNCTION = /^(Math\.(min|max)|Object\.freeze)$/;
 const JUMPS = /^(Return|Throw|Continue|Break)Statement$/;
 /** What only tells people, or is only measured, is no decision. */
 const TELLS = /^(await )?(\w+\.)*(log|outage|metrics|observe\w*|io)\b[.?(]/;
@@ -55,6 +58,7 @@ type Change = readonly [start: number, end: number, text: string];
 
 function changesOf(node: Node, source: string): Change[] {
   const textOf = ({ start, end }: Node) => source.slice(start, end);
+  const insteadOfAll = (...parts: Node[]): Change[] => parts.map((part) => [node.start, node.end, `(${textOf(part)})`]);
   switch (node.type) {
     case 'IfStatement': {
       const { start, end } = node.test as Node;
@@ -63,13 +67,30 @@ function changesOf(node: Node, source: string): Change[] {
     }
     case 'ConditionalExpression': {
       const { start, end } = node.test as Node;
-      return [[start, end, `!(${source.slice(start, end)})`]];
+      const negated: Change = [start, end, `!(${source.slice(start, end)})`];
+      return [negated, ...insteadOfAll(node.consequent as Node, node.alternate as Node)];
     }
     case 'BinaryExpression':
     case 'LogicalExpression': {
       const other = OTHER_OPERATOR[String(node.operator)];
       const [left, right] = [node.left as Node, node.right as Node];
-      return other === undefined ? [] : [[node.start, node.end, `(${textOf(left)}) ${other} (${textOf(right)})`]];
+      const either = node.type === 'LogicalExpression' ? insteadOfAll(left, right) : [];
+      if (other === undefined) return either;
+      return [[node.start, node.end, `(${textOf(left)}) ${other} (${textOf(right)})`], ...either];
+    }
+    case 'CallExpression': {
+      const callee = node.callee as Node;
+      if (OMITTED_FUNCTION.test(textOf(callee))) return insteadOfAll(...(node.arguments as Node[]).filter(isWhole));
+      const isOmitted = callee.type === 'MemberExpression' && OMITTED_METHOD.test(textOf(callee.property as Node));
+      return isOmitted ? insteadOfAll(callee.object as Node) : [];
+    }
+    case 'ObjectExpression':
+      return (node.properties as Node[]).flatMap((one) =>
+        isWhole(one) ? [] : [[one.start, one.end, '...{}'] as const],
+      );
+    case 'TryStatement': {
+      const last = (node.finalizer ?? null) as Node | null;
+      return last === null ? [] : [[last.start, last.end, '{}']];
     }
     case 'BooleanLiteral':
       return [[node.start, node.end, String(!node.value)]];
@@ -94,6 +115,8 @@ function isGuard({ consequent, alternate }: Node): boolean {
   const only = type === 'BlockStatement' ? (body as Node[]) : [consequent as Node];
   return (alternate ?? null) === null && only.length === 1 && JUMPS.test(only[0]?.type ?? '');
 }
+
+const isWhole = ({ type }: Node): boolean => type !== 'SpreadElement';
 
 /** Returns changes that each leave out one condition of a statement of SQL. */
 function conditionsOf({ start }: Node, sql: string): Change[] {
