@@ -53,7 +53,7 @@ function createAnswer(feed: Feed, recent: RecentChanges, macs: () => Promise<Mac
   /** Reads what a cursor needs. Resolves with the codes of the database as it is now. */
   async function codesFor(cursor: string): Promise<Macs> {
     const codes = await macs();
-    if (cursor !== '') await recent.readBackTo(cursor, codes);
+    await recent.readBackTo(cursor, codes);
     return codes;
   }
 
@@ -61,7 +61,7 @@ function createAnswer(feed: Feed, recent: RecentChanges, macs: () => Promise<Mac
     const isCurrent = feed.current();
     if (!isCurrent) await feed.pollNow();
     let codes = await codesFor(cursor);
-    if (isCurrent && cursor !== '' && recent.stateOf(cursor, codes).is === 'unknown') {
+    if (isCurrent && recent.stateOf(cursor, codes).is === 'unknown') {
       await feed.pollNow(); // it tells whether this process was behind, or the cursor is of a database that was lost
       codes = await codesFor(cursor);
     }

@@ -52,7 +52,6 @@ export function createLeases(
   }
 
   async function hasSeenAll(cursor: string, codes: Macs): Promise<boolean> {
-    if (cursor === '') return false;
     await recent.readBackTo(cursor, codes);
     return recent.stateOf(cursor, codes).is === 'known';
   }
