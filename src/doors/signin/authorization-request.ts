@@ -87,8 +87,7 @@ export function decide(
   if (hasTwice(parameters)) return errorPage(PAGES.twice);
   const state = get('state');
   if (state !== null && state.length > STATE_CHARS_MAX) return errorPage(PAGES.long);
-  const clientId = get('client_id');
-  if (clientId === null) return errorPage(PAGES.client);
+  const clientId = get('client_id') ?? '';
   if (!found.ok) return pageOfFault(clientId, found.error);
   const client = found.value;
   const redirectUri = get('redirect_uri');

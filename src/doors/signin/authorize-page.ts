@@ -83,15 +83,14 @@ ${problem === null ? '' : `<p id="problem" class="bad" role="alert">${escaped(pr
 
 /** Describes in HTML who gets the key: for the heading, for a sentence, and what else is known of the client. */
 function receiverOf({ redirectUri, client }: AuthorizationRequest) {
-  const isProgram = isLoopbackRedirect(redirectUri);
-  const isApp = !isProgram && !redirectUri.startsWith('https:');
   const said = (name: string) => `<bdi>${escaped(name)}</bdi>`;
   const saysItIs = client.host && `It says that it is ${said(client.host)}, which nobody can prove.`;
-  if (isProgram) {
+  if (isLoopbackRedirect(redirectUri)) {
     const says = saysItIs ?? (client.name && `It calls itself "${said(client.name)}".`);
     return { place: 'a program on this computer', who: 'the program', says };
   }
-  if (isApp && saysItIs !== null) return { place: 'an app on this computer', who: 'the app', says: saysItIs };
+  if (saysItIs !== null && !redirectUri.startsWith('https:'))
+    return { place: 'an app on this computer', who: 'the app', says: saysItIs };
   const place = hostOf(redirectUri);
   const says = client.host !== null && client.isListed ? `Identified by ${said(client.host)}.` : saysItIs;
   return { place, who: said(place), says };

@@ -88,7 +88,6 @@ export function createClientDocuments(rules: ClientRules, clock: Clock, log: Log
     const old = keptBy(id).get(id);
     switch (found.is) {
       case 'good':
-        failures.delete(id);
         keptBy(id).set(id, {
           redirectUris: found.redirectUris,
           freshUntilMs: nowMs + found.keepMs,
