@@ -100,7 +100,7 @@ const ADDING = `SELECT EXISTS (SELECT 1 FROM rules WHERE id = ?1) AS is_added, $
 /** Sets where key sets come from, of the issuer of the rule with hash ?1; unless ?4 is 1, only if none is known yet. */
 const setKeySetIf = (more: string) => `INSERT INTO issuers (issuer, jwks) SELECT ?2, ?3
 WHERE EXISTS (SELECT 1 FROM rules WHERE hash = ?1) AND ${more}
-ON CONFLICT (issuer) DO UPDATE SET jwks = excluded.jwks WHERE ?4 = 1 AND jwks IS NOT excluded.jwks`;
+ON CONFLICT (issuer) DO UPDATE SET jwks = excluded.jwks WHERE ?4 = 1`;
 const SET_KEY_SET = setKeySetIf(`${LAST_CHANGE.hash} = ?5`);
 /** Sets them in the transaction of an INSERT that has added the rule. */
 const ADD_KEY_SET = setKeySetIf('changes() > 0');

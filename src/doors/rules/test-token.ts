@@ -14,7 +14,7 @@ import { createKeySets } from './key-sets.ts';
 import { type RulesOptions, ruleSettings } from './settings.ts';
 import { verifyBy } from './signature-queue.ts';
 import { createRuleStore, type ShownKeyOfRule, type StoredRule } from './store.ts';
-import { EARLY_CHECKS, type Finding, fitOf, type ParsedToken, parseToken, type Words } from './token-checks.ts';
+import { EARLY_CHECKS, type Finding, fitOf, type ParsedToken, parseToken, shown, type Words } from './token-checks.ts';
 
 export interface TestedCheck extends Words {
   readonly check: string;
@@ -110,7 +110,7 @@ const formCheck = (isGood: boolean): TestedCheck =>
   });
 
 function issuerCheck({ payload }: ParsedToken, rules: readonly StoredRule[]): TestedCheck {
-  const found = `iss ${JSON.stringify(payload.iss) ?? 'absent'}`;
+  const found = `iss ${shown(payload.iss)}`;
   const help = 'Add a rule of this issuer: keys rule add';
   return shownCheck('issuer', rules.length > 0, { found, expected: EXPECTED.issuer, help });
 }

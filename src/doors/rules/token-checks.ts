@@ -140,7 +140,7 @@ function checkAudience(_rule: Rule, { aud }: JsonObject, audiences: readonly str
     words: () => ({
       found: `aud ${shown(aud)}`,
       expected: audiences.join(' or '),
-      help: `Ask the platform for a token with the audience ${audiences[0] ?? ''}`,
+      help: `Ask the platform for a token with the audience ${audiences[0]}`,
     }),
   };
 }
@@ -179,8 +179,9 @@ export const isFit = (rule: Rule, { payload }: ParsedToken, audiences: readonly 
 
 const SHOWN_CHARS_MAX = 200;
 
-const shown = (value: unknown): string =>
-  value === undefined ? 'absent' : (JSON.stringify(value) ?? '').slice(0, SHOWN_CHARS_MAX);
+/** Returns a value as JSON shows it, or its beginning. */
+export const shown = (value: unknown): string =>
+  value === undefined ? 'absent' : JSON.stringify(value).slice(0, SHOWN_CHARS_MAX);
 
 /** The latest time that a Date can hold, in seconds. */
 const DATE_S_MAX = 8.64e12;
