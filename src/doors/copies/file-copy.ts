@@ -55,7 +55,7 @@ export async function copyOntoDisk(source: FileHandle, to: string): Promise<void
   const piece = new Uint8Array(PIECE_BYTES);
   for (let at = 0; at < size; ) {
     const beganMs = performance.now();
-    const { bytesRead } = await source.read(piece, 0, Math.min(PIECE_BYTES, size - at), at);
+    const { bytesRead } = await source.read(piece, 0, PIECE_BYTES, at);
     if (bytesRead === 0) return;
     await copy.writeFile(piece.subarray(0, bytesRead));
     await copy.datasync();

@@ -94,8 +94,7 @@ function beginCopy(
   { databaseId, newestSeq, newestMark }: FeedPage,
 ): Promise<void> {
   const empty = COPIED.map(({ name }) => ({ sql: `DELETE FROM ${name}` }));
-  const into = from.databaseId === '' ? pair.few() : pair.many();
-  return moveOn(into, from, { databaseId: COPYING + databaseId, seq: newestSeq, mark: newestMark }, empty);
+  return moveOn(pair.many(), from, { databaseId: COPYING + databaseId, seq: newestSeq, mark: newestMark }, empty);
 }
 
 /** Copies what is missing, continuing an interrupted copy. */

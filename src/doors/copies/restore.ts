@@ -117,8 +117,7 @@ const shiftOf = (newest: number, firstMissing: number): number => Math.max(0, ne
 async function knownUpTo(db: Database, backup: Backup): Promise<number> {
   const sql = (place: string) => `SELECT seq, ${IDENTITY} FROM ${EVENTS} ${place} LIMIT 1`;
   const [oldest] = await db.read({ sql: sql('ORDER BY seq') });
-  const [same] =
-    oldest === undefined ? [] : await backup.read({ sql: sql('WHERE seq = ?'), args: [oldest.seq ?? null] });
+  const [same] = await backup.read({ sql: sql('WHERE seq = ?'), args: [oldest?.seq ?? null] });
   const isSame = same !== undefined && IDENTITY.every((name) => same[name] === oldest?.[name]);
   return isSame ? Number(same.seq) : 0;
 }
@@ -164,7 +163,7 @@ export async function restoreRemote(db: Database, backup: Backup, options: Resto
   const total = backup.keys + (await newestIn(backup));
   let done = 0;
   const putSoFar = (rows: number): void => {
-    done = Math.min(done + rows, total);
+    done += rows;
     options.progress?.(done, total);
   };
   const { put, putBehind } = await beginRestore(db);

@@ -110,10 +110,10 @@ async function putKeys(copying: Copying, keyHashes: readonly string[]): Promise<
   const found = await copying.copy({ sql: IDS_OF, args });
   const ids = [JSON.stringify(found.map(({ id }) => id))];
   const keys = found.length === 0 ? [] : await rowsOf(copying, 'api_keys', THESE_KEYS, ids);
-  const others = copying.tables.filter(({ name, announcedBy }) => announcedBy === 'key_hash' && name !== 'api_keys');
+  const named = copying.tables.filter(({ announcedBy }) => announcedBy === 'key_hash');
   return [
     { sql: REMOVE_KEYS, args },
-    ...others.map(({ name }) => ({ sql: `DELETE FROM ${name} ${THESE_HASHES}`, args })),
+    ...named.map(({ name }) => ({ sql: `DELETE FROM ${name} ${THESE_HASHES}`, args })),
     ...putRows('REPLACE', 'api_keys', keys),
   ];
 }
