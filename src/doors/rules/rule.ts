@@ -121,7 +121,7 @@ export function nameFault({ issuer, subject, claims }: RuleTerms): string | null
   return null;
 }
 
-const hostOf = (issuer: string): string => (URL.canParse(issuer) ? new URL(issuer).hostname : '');
+const hostOf = (issuer: string): string => new URL(issuer).hostname;
 
 const isGitHub = (issuer: string): boolean => hostOf(issuer) === 'token.actions.githubusercontent.com';
 
@@ -141,8 +141,10 @@ export function fitsClaim(claim: string, payload: JsonObject): boolean {
 /** Returns what the payload has where a claim's name leads; undefined: nothing. */
 export function memberAt(name: string, payload: JsonObject): unknown {
   let found: unknown = payload;
-  for (const part of pathOf(name) ?? [null]) {
-    const isMember = part !== null && (isObject(found) || (Array.isArray(found) && /^(?:0|[1-9]\d*)$/.test(part)));
+  const path = pathOf(name);
+  if (path === null) return undefined;
+  for (const part of path) {
+    const isMember = isObject(found) || (Array.isArray(found) && /^(?:0|[1-9]\d*)$/.test(part));
     if (!isMember || !Object.hasOwn(found as object, part)) return undefined;
     found = (found as Record<string, unknown>)[part];
   }

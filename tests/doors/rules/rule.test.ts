@@ -75,6 +75,7 @@ test.each([
   ['https://github.com/acme', GITHUB, false],
   ['https://github.com/acme', `${GITHUB}/ent`, false],
   ['https://github.com/acme', ISSUER, true],
+  ['https://tools.example/mcp', GITHUB, true],
 ])('%s of %s may be asked for: %p', (audience, issuer, may) => {
   expect(audienceFault(audience, issuer) === null).toBe(may);
 });
@@ -84,11 +85,15 @@ test.each([
   ['a=b=c', 'a=b=c'],
   ['/a=1', 'a=1'],
   ['/a~1b=1', 'a/b=1'],
+  ['/a~0b=1', 'a~b=1'],
   ['/~1a=1', '/~1a=1'],
   ['/kubernetes.io/namespace=prod', '/kubernetes.io/namespace=prod'],
   ['=b', null],
   ['a', null],
+  ['ab', null],
   ['a=', null],
+  ['a\u0007=b', null],
+  ['a=b\u0007', null],
   ['/a~2=1', null],
   ['/a~=1', null],
 ])('the claim %p is stored as %p', (text, claim) => {
@@ -124,6 +129,8 @@ test.each<[string, string, boolean]>([
   ['/k/00=a', '{"k":["a"]}', false],
   ['/k/length=1', '{"k":["a"]}', false],
   ['/k/length=1', '{"k":"a"}', false],
+  ['/k/0=a', '{"k":"a"}', false],
+  ['/a~2=b', '{"a~2":"b"}', false], // typed into the database
   ['a/b=1', '{"a":{"b":1}}', false],
   ['a.b=1', '{"a":{"b":1}}', false],
 ])('the claim %p fits %p: %p', (claim, payload, fits) => {
