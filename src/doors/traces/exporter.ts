@@ -114,7 +114,6 @@ export function createExporter(settings: TraceSettings, { instance, clock, rando
         for (schedule(); sending !== undefined; ) await sending;
       };
       await withTimeout(sendAll(), STOP_MS_MAX, undefined);
-      cancelTimer?.();
       ending.abort();
       drops.add(waiting(), 'the server stopped'); // with what is being sent, which may have arrived
       drops.stop();

@@ -75,17 +75,18 @@ export function settingsIn(env: Env, production: boolean) {
     warnings.push({ event: 'traces in clear text', variable, reason: origin });
   }
   const headers = read(ofTraces('HEADERS'), LIST_EXPECTED, headersOf) ?? new Headers();
+  const attributes = new Map(read(['OTEL_RESOURCE_ATTRIBUTES'], LIST_EXPECTED, listOf));
+  const serviceName = read(['OTEL_SERVICE_NAME'], `text of 1-${TEXT_CHARS_MAX} characters`, textOf);
   const settings: TraceSettings = {
     url: withoutUser(endpoint, headers),
     origin,
     headers,
     timeoutMs: read(ofTraces('TIMEOUT'), `1-${TIMEOUT_MS_MAX} milliseconds`, timeoutOf) ?? TIMEOUT_MS_DEFAULT,
     sampler: samplerIn(read),
-    serviceName: read(['OTEL_SERVICE_NAME'], `text of 1-${TEXT_CHARS_MAX} characters`, textOf) ?? '',
-    attributes: new Map(read(['OTEL_RESOURCE_ATTRIBUTES'], LIST_EXPECTED, listOf)),
+    serviceName: serviceName ?? (attributes.get('service.name') || SERVER_NAME),
+    attributes,
   };
-  const serviceName = settings.serviceName || settings.attributes.get('service.name') || SERVER_NAME;
-  return { settings: { ...settings, serviceName }, warnings };
+  return { settings, warnings };
 }
 
 /** Returns the variable of traces, and that of all signals, whose place it takes. */
@@ -128,7 +129,7 @@ const textOf = (value: string): string | null => (value.length <= TEXT_CHARS_MAX
 
 function urlOf(value: string): URL | null {
   const url = value.length <= LIST_CHARS_MAX ? URL.parse(value) : null;
-  return url !== null && /^https?:$/.test(url.protocol) && url.hostname !== '' ? url : null;
+  return url !== null && /^https?:$/.test(url.protocol) ? url : null; // one without a host is none
 }
 
 /** Returns where traces go by a variable. To the address of all signals their path is added. */
@@ -146,7 +147,6 @@ function withoutUser(endpoint: URL, headers: Headers): string {
   const url = new URL(endpoint);
   url.username = '';
   url.password = '';
-  url.hash = '';
   if (username !== '' && !headers.has('authorization')) {
     const user = decoded(`${username}:${password}`) ?? '';
     headers.set('authorization', `Basic ${btoa(String.fromCharCode(...new TextEncoder().encode(user)))}`);
