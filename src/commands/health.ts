@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { parseConfig } from '../config/config.ts';
 import { listeningOrigin } from '../ground/server-address.ts';
 import { reasonOf } from '../ground/text.ts';
-import { command, endWith, mainOf } from './command.ts';
+import { command } from './command.ts';
 import { CommandError } from './io.ts';
 
 const TIMEOUT_MS = 3000;
@@ -45,7 +45,3 @@ export async function getDirectly(url: string, timeoutMs: number, headers = {}):
   const pairs = Object.entries(sent).map(([name, value]): [string, string] => [name, String(value)]);
   return new Response(body as ReadableStream, { status, headers: pairs });
 }
-
-export const main = mainOf(health, 'health');
-
-if (import.meta.main) void endWith(main);

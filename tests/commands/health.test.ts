@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { main } from '../../src/commands/health.ts';
+import { main } from '../../src/commands/all.ts';
 import { makeCertificate } from '../support/certificate.ts';
 import { run } from '../support/command.ts';
 import { inProcess } from '../support/keys-command.ts';
@@ -20,7 +20,7 @@ test.each([
   const [port] = freePorts(1); // nobody else gets it when the server has gone
   const env = { JWT_SECRET: TEST_SECRET, PORT: String(port), ...more };
   await using server = await startServer({ env });
-  const health = () => inProcess(main, env, []);
+  const health = () => inProcess(main, env, ['health']);
   expect(await health()).toEqual({ code: 0, stdout: '', stderr: '' });
   await server.kill();
   const { code, stderr } = await health();
@@ -45,6 +45,7 @@ test('the server is asked directly, whatever proxy the environment names', async
 test('another program at the port, which responds with no status of HTTP, is one line', async () => {
   const odd = 'HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n';
   using other = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: (socket) => void socket.end(odd) } });
-  const { code, stderr } = await inProcess(main, { JWT_SECRET: TEST_SECRET, PORT: String(other.port) }, []);
-  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^health: http:[^\n]+ status [^\n]+\n$/) });
+  const { code, stderr } = await inProcess(main, { JWT_SECRET: TEST_SECRET, PORT: String(other.port) }, ['health']);
+  const said = /^mcp-key-server: http:[^\n]+ status [^\n]+\n$/;
+  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(said) });
 });
