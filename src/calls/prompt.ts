@@ -133,8 +133,7 @@ const completionJson = (found: readonly string[]): string => {
 function argumentsOf(prompt: string, schema: ObjectSchema): PromptArgument[] {
   const { properties = {}, required = [] } = jsonSchemaOf(`${prompt}: arguments`, schema);
   assertObject(`${prompt}: arguments`, schema);
-  return Object.entries(properties as Record<string, unknown>).map(([name, property]) => {
-    const { type, title, description } = isObject(property) ? property : {};
+  return Object.entries(properties as Record<string, JsonObject>).map(([name, { type, title, description }]) => {
     if (type !== 'string') throw new Error(`${prompt}: arguments: expected strings, got another type for "${name}"`);
     return {
       name,

@@ -104,9 +104,9 @@ interface FormSchema extends JsonObject {
 
 /** Leaves out keywords that clients don't know. Responses are checked against the whole schema anyway. */
 function flatSchemaOf({ properties = {}, required }: JsonSchema): FormSchema {
-  const shown = Object.entries(properties as JsonObject).map(([name, property]) => {
-    const keywords = isObject(property) ? KEYWORDS.get(property.type) : undefined;
-    if (!isObject(property) || keywords === undefined || (property.type === 'array' && !isPicklist(property.items))) {
+  const shown = Object.entries(properties as Record<string, JsonObject>).map(([name, property]) => {
+    const keywords = KEYWORDS.get(property.type);
+    if (keywords === undefined || (property.type === 'array' && !isPicklist(property.items))) {
       throw otherType(name);
     }
     const known = Object.entries(property).filter(([keyword]) => keywords.includes(keyword));

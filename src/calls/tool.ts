@@ -5,7 +5,7 @@ import { once } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
 import { limitInWords } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';
-import { isObject, jsonOf } from '../ground/text.ts';
+import { jsonOf } from '../ground/text.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call, CallResponse } from './call.ts';
 import { type ToolContent, toolContent } from './content.ts';
@@ -157,8 +157,8 @@ const TYPES: readonly unknown[] = ['string', 'integer', 'boolean'];
 function headerParams(tool: string, schema: JsonSchema): readonly HeaderParam[] {
   const { properties = {} } = schema;
   const found: HeaderParam[] = [];
-  for (const [field, property] of Object.entries(properties as JsonSchema)) {
-    if (isObject(property) && MARK in property) found.push(headerParam(tool, field, property, found));
+  for (const [field, property] of Object.entries(properties as Record<string, JsonSchema>)) {
+    if (MARK in property) found.push(headerParam(tool, field, property, found));
   }
   const marks = JSON.stringify(schema).match(MARKS) ?? [];
   if (marks.length > found.length) throw new Error(`${tool}: ${MARK}: expected it on fields of the input itself alone`);
