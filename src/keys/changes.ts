@@ -88,16 +88,12 @@ const NOT_FOUND = err({ code: 'key_not_found' } as const);
 export interface EditShownWith extends ShownWith, Pick<ChangeParts, 'feed' | 'clock' | 'log'> {}
 
 /** Lets this process see an edit, logs it, and returns the key as it is shown. */
-export async function showEdit(
-  actor: Actor,
-  { key, changed }: MadeEdit,
-  options: EditShownWith,
-): Promise<Result<OwnKey, Problem>> {
+export async function showEdit(actor: Actor, { key, changed }: MadeEdit, options: EditShownWith): Promise<OwnKey> {
   const { feed, clock, log } = options;
   await feed.refresh();
   log.info('API key updated', { ...actorFields(actor), keyId: key.id, ...(changed ?? { changed: false }) });
   const [shown] = await ownKeys([key], options, clock.nowMs());
-  return shown === undefined ? NOT_FOUND : ok(shown);
+  return shown as OwnKey; // one for each key
 }
 
 export interface ChangesOptions extends ChangeParts {

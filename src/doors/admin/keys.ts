@@ -2,7 +2,7 @@
 // Work on many keys runs in batches, so that other statements do not wait for it.
 
 import type { Problem } from '../../ground/problem.ts';
-import { err, type Result } from '../../ground/result.ts';
+import { err, ok, type Result } from '../../ground/result.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from '../../keys/actor.ts';
 import { type EditShownWith, editChecked, type MadeEdit, showEdit } from '../../keys/changes.ts';
@@ -179,7 +179,7 @@ export function createAdminKeys(store: AdminStore, options: AdminKeysOptions) {
         return granted(actor, { scopes, held, ...(lives && { expiresInDays: days ?? Number.POSITIVE_INFINITY }) });
       };
       const updated = await editChecked(options.store, null, keyId, edit, adminOrigin(actor), check);
-      return updated.ok ? showEdit(actor, updated.value, options) : updated;
+      return updated.ok ? ok(await showEdit(actor, updated.value, options)) : updated;
     },
   };
 }

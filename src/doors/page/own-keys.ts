@@ -68,8 +68,7 @@ export function ownKeyRoutes(options: OwnKeyRoutesOptions) {
       narrower(key, wanted, clock.nowMs()),
     );
     if (!edited.ok) return edited;
-    const shown = await showEdit(actor, edited.value, options);
-    return shown.ok ? ok(listedKey(shown.value, actor)) : shown;
+    return ok(listedKey(await showEdit(actor, edited.value, options), actor));
   });
 
   const history = person(async (actor, body, { isAdmin }) => {
