@@ -206,7 +206,7 @@ export function createIssuerCache<T>(load: () => Promise<T>, options: IssuerCach
       try {
         const value = await withTimeout(fetched, WAIT_MS_MAX, null, clock);
         if (value !== null) return value;
-        if (fetching.underWay !== undefined) failed ??= { outage: TAKES_LONG, atMs: clock.monotonicMs() };
+        failed ??= { outage: TAKES_LONG, atMs: clock.monotonicMs() };
       } catch (error) {
         issuerOutageIn(error);
       }
