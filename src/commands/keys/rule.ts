@@ -8,7 +8,7 @@ import { reasonOf } from '../../ground/text.ts';
 import { publicUrl } from '../../ground/urls.ts';
 import { type Command, command, runNamed } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
-import { flag, ID, kind, many, needed, optional } from '../options.ts';
+import { flag, ID, kind, many, needed, optional, SCOPE } from '../options.ts';
 import { byCommand, rulesIn, sha256, withStore, withStoreToRead } from './database.ts';
 
 /** Accepts what the door reads. */
@@ -32,7 +32,7 @@ const add = command({
     subject: needed(text('S', 'a subject, or its beginning and a *')),
     audience: many(text('A', 'an audience')),
     claim: many(text('NAME=VALUE', 'NAME=VALUE')),
-    scope: many(text('S', 'a scope')),
+    scope: many(SCOPE),
     jwks: optional(text('FILE|URL|fetch', 'a file, an https URL, or fetch')),
   },
   argument: needed(ID),

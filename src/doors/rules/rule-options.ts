@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { strictObject } from '../../ground/strict-json.ts';
-import { isObject, isScope, type JsonObject } from '../../ground/text.ts';
+import { isObject, type JsonObject } from '../../ground/text.ts';
 import { isIssuer, trustedUrl } from '../../ground/urls.ts';
 import { ASYMMETRIC } from '../../users/jwks.ts';
 import { type AskedRule, AUDIENCES_MAX, audienceFault, CLAIMS_MAX, nameOf, readClaim, subjectFault } from './rule.ts';
@@ -45,7 +45,6 @@ export function readTerms(given: GivenTerms): Result<Omit<AskedRule, 'keyId'>, s
   }
   if (claims.length > CLAIMS_MAX) return malformed('claim', `at most ${CLAIMS_MAX}`);
   if (new Set(claims.map(nameOf)).size < claims.length) return malformed('claim', 'each name once');
-  if (!given.scope.every(isScope)) return malformed('scope', 'a scope');
   const scopes = given.scope.length > 0 ? [...new Set(given.scope)].sort() : null;
   return ok({ issuer, subject, audiences, claims: claims.sort(), scopes });
 }

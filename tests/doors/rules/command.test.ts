@@ -1,10 +1,11 @@
 // `keys rule`: what operators type, and what they are told.
 
 import { describe, expect, test } from 'bun:test';
+import { childOf } from '../../support/children.ts';
 import { databaseOf, executeAt, openDatabase } from '../../support/database-client.ts';
 import { createKey } from '../../support/issuer.ts';
 import { jsonLines, keysCommand } from '../../support/keys-command.ts';
-import { createTestApp } from '../../support/test-app.ts';
+import { bearer, createTestApp } from '../../support/test-app.ts';
 import { SUBJECT, startWorkload, type Workload } from './workload.ts';
 
 const envOf = ({ app }: Workload) => ({
@@ -36,6 +37,8 @@ async function listed(workload: Workload) {
   return jsonLines(await keysCommand(envOf(workload), ['rule', 'list', '--json']));
 }
 
+const CLAIMS = 'abcdefghijk'.split('');
+
 describe('keys rule add', () => {
   test.each<[string, string[], number, RegExp]>([
     ['no subject', [], 2, /--subject/],
@@ -45,7 +48,9 @@ describe('keys rule add', () => {
     ['six audiences', ['--subject', 'a', ...'uvwxyz'.split('').flatMap((a) => ['--audience', a])], 2, /at most 5/],
     ['a claim without a value', ['--subject', 'a', '--claim', 'a='], 2, /--claim: expected/],
     ['a claim twice', ['--subject', 'a', '--claim', 'a=1', '--claim', '/a=2'], 2, /each name once/],
+    ['11 claims', ['--subject', 'a', ...CLAIMS.flatMap((name) => ['--claim', `${name}=1`])], 2, /at most 10/],
     ['an empty scope', ['--subject', 'a', '--scope', ''], 2, /--scope/],
+    ['two scopes in one', ['--subject', 'a', '--scope', 'read write'], 2, /--scope/],
     ['an issuer with a query', ['--issuer', 'https://a.example/?b', '--subject', 'a'], 2, /--issuer: expected/],
     ['an issuer with an empty user', ['--issuer', 'https://@a.example', '--subject', 'a'], 2, /--issuer: expected/],
     ['an issuer with a backslash', ['--issuer', 'https://a.example/b\\c', '--subject', 'a'], 2, /--issuer: expected/],
@@ -110,6 +115,24 @@ describe('keys rule add', () => {
     await executeAt(envOf(workload).DATABASE_URL, 'UPDATE api_keys SET expires_at_ms = 1');
     const added = await add(workload, '--subject', 'repo:acme/app:third');
     expect(added).toMatchObject({ code: 1, stderr: expect.stringContaining('the key is expired') });
+  });
+
+  test('a key that was revoked or deleted is refused, and so is a child', async () => {
+    await using workload = await startWorkload();
+    const parent = await workload.app.createKey('alice', { scopes: ['read', 'delegate'] });
+    const child = await childOf(workload.app, parent.key);
+    const refusal = async (keyId: string) => {
+      const { issuer } = workload;
+      const args = ['rule', 'add', keyId, '--issuer', issuer.url, '--subject', 'a', '--jwks', issuer.jwksUrl];
+      const { code, stderr } = await keysCommand(envOf(workload), args);
+      return [code, stderr];
+    };
+    const none = [1, 'keys: there is no key of this id (a child has no rules)\n'];
+    expect(await refusal(child.id)).toEqual(none);
+    await workload.app.keys('revoke', parent.id, '--yes');
+    expect(await refusal(parent.id)).toEqual([1, 'keys: the key is revoked\n']);
+    await workload.app.call('delete_api_key', { keyId: parent.id }, await bearer(workload.app, 'alice'));
+    expect(await refusal(parent.id)).toEqual(none);
   });
 
   test.each<[number, string, string | null, string | null]>([
@@ -188,6 +211,21 @@ SELECT value, ?2, value, coalesce(?3, value), value, '[]', '[]', 0 FROM json_eac
     ['a key to encrypt with beside one', async () => ({ keys: [ENCRYPTING, (await createKey('ES256')).jwk] }), true],
     ['a key to encrypt with alone', async () => ({ keys: [ENCRYPTING] }), false],
     ['no set', async () => [], false],
+    [
+      'more than 64 KiB',
+      async () => ({ keys: [{ ...(await createKey('ES256')).jwk, x5c: 'A'.repeat(65_536) }] }),
+      false,
+    ],
+    ...['EdDSA', 'ES256', 'ES384', 'ES512', 'RS256'].map((alg): [string, () => Promise<object>, boolean] => [
+      `a key for ${alg} that does not say so`,
+      async () => ({ keys: [{ ...(await createKey(alg)).jwk, alg: undefined }] }),
+      true,
+    ]),
+    [
+      'a key for another algorithm',
+      async () => ({ keys: [{ ...(await createKey('ES256')).jwk, alg: 'none' }] }),
+      false,
+    ],
   ])('--jwks with %s', async (_, made, isTaken) => {
     await using workload = await startWorkload();
     const file = `${workload.app.folder}/given.json`;
@@ -278,6 +316,24 @@ describe('keys rule test', () => {
       as: 'user',
       checks: [{ check: 'form', verdict: 'ok' }, ...NOT_CHECKED],
     });
+  });
+
+  test('for a person: a line for each check, with what helps where one fails, and whose it would be', async () => {
+    await using workload = await startWorkload();
+    const lines = async (claims: Record<string, unknown>) => {
+      const nowS = Date.now() / 1000;
+      const token = await workload.token({ iat: nowS, exp: nowS + 300, ...claims });
+      const { stdout, stderr } = await keysCommand(envOf(workload), ['rule', 'test'], token);
+      return `${stdout}${stderr}`;
+    };
+    const good = await lines({});
+    expect(good).toMatch(/^ok +signature /m);
+    expect(good).toContain(`rule ${workload.ruleId} lets it act as key ${workload.keyId}`);
+    const other = await lines({ sub: 'another' });
+    expect(other).toMatch(
+      new RegExp(`^no +subject of rule ${workload.ruleId} +found sub "another"; expected repo:acme/app:`, 'm'),
+    );
+    expect(other).toContain('it would be nobody');
   });
 
   test('one that fits no rule: the key is not checked', async () => {
