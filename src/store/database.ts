@@ -37,9 +37,9 @@ export interface Database {
   read(statement: Statement, withinMs?: number): Promise<readonly Row[]>;
   /**
    * Runs one writing statement, durably unless it is `unsynced`. It may be sent again when the outcome of a try is
-   * unknown, so it must be idempotent. Only a remote database uses `withinMs`.
+   * unknown, so it must be idempotent.
    */
-  write(statement: Statement, withinMs?: number): Promise<Written>;
+  write(statement: Statement): Promise<Written>;
   /** Runs statements in one transaction, all or none. May be sent again, like `write`. */
   writeAll(statements: readonly Statement[]): Promise<readonly Written[]>;
   close(): void;

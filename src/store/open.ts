@@ -172,7 +172,7 @@ function watchWrites(db: Database, { clock, log }: { readonly clock: Clock; read
 
   const watchedDb: Database = {
     ...db,
-    write: (statement, withinMs) => watched(() => db.write(statement, withinMs)),
+    write: (statement) => watched(() => db.write(statement)),
     writeAll: (statements) => watched(() => db.writeAll(statements)),
   };
   return {

@@ -94,9 +94,8 @@ export async function remoteDatabase(config: RemoteConfig, patience = 1): Promis
       return rowsOf(value);
     },
     // `unsynced` has no effect: the primary decides when it waits for its disk.
-    async write(statement, withinMs) {
-      const timeouts = patiently(withinMs === undefined ? WRITE : { tryMs: withinMs, totalMs: withinMs });
-      const { value, repeated } = await inTurn(writers, statement, execute(statement), timeouts);
+    async write(statement) {
+      const { value, repeated } = await inTurn(writers, statement, execute(statement), patiently(WRITE));
       return writtenOf(value, repeated);
     },
     async writeAll(statements) {

@@ -123,7 +123,7 @@ function openedLater(primary: Database, onOpen: () => void, log: Log) {
 
   const db: Database = {
     read: (statement, withinMs) => through(() => primary.read(statement, withinMs), withinMs),
-    write: (statement, withinMs) => through(() => primary.write(statement, withinMs), withinMs),
+    write: (statement) => through(() => primary.write(statement)),
     writeAll: (statements) => through(() => primary.writeAll(statements)),
     close: primary.close,
   };
