@@ -31,6 +31,11 @@ test.each([
   }
 });
 
+test.each([[[]], [['help']]])('keys %j says which verbs there are', async (args: string[]) => {
+  const asked = await inProcess(keys, {}, ['--help']);
+  expect(await inProcess(keys, {}, args)).toEqual(asked);
+});
+
 test('the usage of all names every verb, and that of a verb is made of what it takes', async () => {
   const { stdout } = await inProcess(keys, {}, ['--help']);
   for (const verb of Object.keys(VERBS)) expect(stdout).toMatch(new RegExp(`^  ${verb}\\b`, 'm'));

@@ -69,6 +69,7 @@ const WRONG = [
   ['list', 'alice'],
   ['doctor', 'now'],
   ['create', '--user', 'u', '--name', 'n', 'read'],
+  ['create', '--name', 'n'],
   ['backup', 'a.db', 'b.db'],
   ['block', 'alice', 'bob'],
   ['events', '--limit', '0'],
@@ -128,6 +129,8 @@ test.each([
     `there is no folder "${folder}/none"`,
   ],
   ['a folder for a database', A_FOLDER, ['list'], NOT_A_FILE],
+  ['a change of a key that is not there', {}, ['update', KEY_ID, '--name', 'n'], 'there is no such key'],
+  ['what is shown of no key', {}, ['show', '-'], 'stdin: expected an API key'],
   ['a backup of a folder', A_FOLDER, ['backup', join(temporaryFolder(), 'b.db')], NOT_A_FILE],
 ])('%s is said in one sentence, and nothing is changed', async (_, more, args, said) => {
   const before = readdirSync(folder).sort();

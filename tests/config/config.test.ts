@@ -396,6 +396,7 @@ describe('DATABASE_URL', () => {
     'file:./folder%2F',
     'file:./x.db?mode=memory',
     'file:./x%00.db',
+    'file:./x%zz.db',
     'file:./x.db ',
     'file: ./x.db',
     'keys.db',
@@ -674,6 +675,8 @@ describe('what looks right and never works stops the start', () => {
     ['KEY_SCOPES', 'read; write', 'a list with spaces between, not commas'],
     ['ADMIN_CLAIM', 'roles=*', 'no *: no pattern is read here'],
     ['ADMIN_CLAIM', 'roles,groups=admin', 'the name of one claim'],
+    ['ADMIN_CLAIM', 'keys-admin', 'a claim and its value, like roles=keys-admin'],
+    ['KEYS_ACTOR', 'al\nice', '1 to 255 characters without controls'],
     ['JWT_OWNER_CLAIM', 'org_id,sub', 'the name of one claim'],
     ['JWT_SCOPE_CLAIM', 'scope scp', 'the name of one claim'],
     ...['https://*.example', 'https://a.example,https://b.example', 'https://a.example/x;https://b.example/x'].map(

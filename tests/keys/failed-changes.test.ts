@@ -1,6 +1,7 @@
 // Revoking, deleting and rotating keys that are not there: it changes nothing, and nobody may do it without end.
 
 import { expect, test } from 'bun:test';
+import { childOf } from '../support/children.ts';
 import { callAll } from '../support/mcp.ts';
 import { startProxy } from '../support/proxy.ts';
 import { storeOn } from '../support/store-mode.ts';
@@ -41,7 +42,8 @@ test('revoking is one statement and a poll, of what is not there one more, as it
 
 test('ids that are not there are 429 beyond 2,000, without a write; what is there can be revoked nevertheless', async () => {
   await using app = await createTestApp({ store: 'embedded', env: { ...COUNTED, REVOCATION_LAG_MAX_MS: '60000' } });
-  const leaked = await app.createKey('alice');
+  const leaked = await app.createKey('alice', { scopes: ['read', 'delegate'] });
+  const child = await childOf(app, leaked.key);
   const [alice, bob] = [await bearer(app, 'alice'), await bearer(app, 'bob')];
   const inputs = Array.from({ length: BURST }, () => ({ keyId: NOBODYS }));
   const results = await callAll(app, 'revoke_api_key', inputs, alice);
@@ -59,8 +61,10 @@ test('ids that are not there are 429 beyond 2,000, without a write; what is ther
     expect(await writes()).toBe(before);
     expect((await app.call(tool, { keyId: NOBODYS }, bob)).status).toBe(others);
   }
-  expect((await app.call('revoke_api_key', { keyId: leaked.id }, alice)).status).toBe(200);
-  expect((await app.useKey(leaked.key)).status).toBe(401);
+  for (const { id: keyId, key } of [child, leaked]) {
+    expect((await app.call('revoke_api_key', { keyId }, alice)).status).toBe(200);
+    expect((await app.useKey(key)).status).toBe(401);
+  }
   const ended = await writes();
   expect((await app.call('revoke_api_key', { keyId: leaked.id }, alice)).status).toBe(429); // it has ended
   expect(await writes()).toBe(ended);

@@ -261,6 +261,7 @@ describe('2026-07-28: parameters that clients repeat in headers', () => {
     [{ region: 'eu' }, { 'mcp-param-region': 'EU' }],
     [{ region: '=?base64?ZXU=?=' }, { 'mcp-param-region': '=?base64?ZXU=?=' }],
     [{}, { 'mcp-param-region': 'eu' }],
+    [{ region: ['eu'] }, { 'mcp-param-region': 'eu' }],
     [{ limit: 42 }, { 'mcp-param-limit': '43' }],
     [{ limit: 42 }, { 'mcp-param-limit': '0x2a' }],
     [{ limit: 0 }, { 'mcp-param-limit': ' ' }],

@@ -441,6 +441,8 @@ test.each<[string, string, string | RegExp]>([
     /: p: completes: unknown field; the fields are name, title, description, timeoutMs, arguments, run, complete$/,
   ],
 
+  ['pages in no list', exporting('resources = {}'), 'expected the export resources to be an array'],
+  ['a page that is no object', exporting('resources = [1]'), 'resources[0]: expected an object'],
   [
     'pages that are none',
     exporting("resources = [{ uri: 'ui://x' }]"),

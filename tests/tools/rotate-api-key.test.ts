@@ -179,6 +179,15 @@ describe('what can’t be rotated', () => {
     expect(rotated.status).toBe(200);
   });
 
+  test('a key with a scope that only a command could give can’t be rotated', async () => {
+    await using app = await createTestApp({ env: { KEY_SCOPES: 'read' } });
+    const { id, key } = await app.createKey('alice', { scopes: ['read'] });
+    await app.keys('update', id, '--scope', 'read', '--scope', 'introspect');
+    const refused = await rotate(app, id);
+    expect(refused).toMatchObject({ status: 403, body: { code: 'scope_not_granted' } });
+    expect(await statuses(app, key)).toEqual([200]);
+  });
+
   test('an overlap is whole hours, up to 720', async () => {
     const { id } = await app.createKey('alice');
     for (const overlapHours of [-1, 0.5, 721, '24', null, Number.MAX_SAFE_INTEGER])

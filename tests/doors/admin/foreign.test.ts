@@ -9,7 +9,7 @@ import { rows } from '../../support/everything.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { codeFor, register } from '../../support/hand-over.ts';
 import { keysCommand } from '../../support/keys-command.ts';
-import { call, post } from '../../support/mcp.ts';
+import { call, post, request } from '../../support/mcp.ts';
 import { STORE_MODES, startStore } from '../../support/store-mode.ts';
 import { bearer, COUNTED, createTestApp, listedKeys, type TestApp } from '../../support/test-app.ts';
 import { noInput } from '../../support/tools.ts';
@@ -35,6 +35,11 @@ const form = (app: TestApp, path: string, token: string, headers: Record<string,
 
 const byBearer = (app: TestApp, token: string) => post(app, call('get_data'), { authorization: `Bearer ${token}` });
 
+const toolsShownTo = async (app: TestApp, token: string): Promise<string[]> => {
+  const { body } = await post(app, request('tools/list'), { authorization: `Bearer ${token}` });
+  return body.result.tools.map(({ name }: { readonly name: string }) => name);
+};
+
 test.each(rows(STORE_MODES, 1))('it is a key everywhere: %s', async (mode) => {
   await using store = await startStore(mode, temporaryFolder());
   await using app = await createTestApp({ store });
@@ -46,6 +51,8 @@ test.each(rows(STORE_MODES, 1))('it is a key everywhere: %s', async (mode) => {
     expect((await each.useKey(FOREIGN)).status).toBe(200);
     expect((await each.call('get_data', {}, { authorization: `Bearer ${FOREIGN}` })).status).toBe(200);
     expect((await byBearer(each, FOREIGN)).body.result.isError).toBeFalsy();
+    expect(await toolsShownTo(each, FOREIGN)).toEqual(['whoami', 'get_data']);
+    expect(await toolsShownTo(each, 'nobody-has-a-key-like-this')).toContain('create_api_key');
     const inMeta = call('get_data', {}, { _meta: { api_key: OTHER } });
     expect((await post(each, inMeta)).body.result.isError).toBeFalsy();
     const verified = await fetch(`${each.url}/verify`, { headers: { 'x-api-key': FOREIGN } });

@@ -2,7 +2,7 @@
 // read's response; the clock of the app under test is moved by hand.
 
 import { describe, expect, test } from 'bun:test';
-import { childOf } from '../../support/children.ts';
+import { childOf, exchange } from '../../support/children.ts';
 import { startSlowStore } from '../../support/slow-store.ts';
 import { bearer, createTestApp } from '../../support/test-app.ts';
 
@@ -38,6 +38,16 @@ async function startTwo() {
     },
   };
 }
+
+test('a parent that has ended elsewhere makes no child, though it still counts here', async () => {
+  await using two = await startTwo();
+  const { here, parent, endParent, status } = two;
+  expect(await status(parent.key)).toBe(200);
+  await endParent();
+  expect(await status(parent.key)).toBe(200); // within the bound
+  expect(await exchange(here, parent.key)).toMatchObject({ status: 400, body: { error: 'invalid_grant' } });
+  expect((await here.log()).at(-1)?.reason).toBe('the key ended meanwhile, or lost the scope delegate');
+});
 
 describe.each(['with', 'without'])('a server %s the parent in memory', (having) => {
   const begin = async ({ parent, status }: Awaited<ReturnType<typeof startTwo>>) =>

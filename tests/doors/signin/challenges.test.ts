@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { call, openSse, post, request } from '../../support/mcp.ts';
-import { bearer, sharedApp } from '../../support/test-app.ts';
+import { bearer, createTestApp, sharedApp } from '../../support/test-app.ts';
 
 const PING = request('ping');
 const UNKNOWN = `sk_test_${'0'.repeat(64)}`;
@@ -24,7 +24,7 @@ describe.each(['lazy', 'eager'])('where clients get a key, %s', async (mode) => 
     ['a batch', [PING, { ...PING, id: 2 }]],
     ['a notification', { jsonrpc: '2.0', method: 'notifications/initialized' }],
   ])('a bearer token that is none is challenged, whatever its shape, for %s', async (_, body) => {
-    for (const token of ['x', UNKNOWN, 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.xxxx']) {
+    for (const token of ['x', UNKNOWN, 'a-key-of-another-form-1', 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.xxxx']) {
       const { status, headers } = await post(app, body, withBearer(token));
       expect(status).toBe(401);
       expect(headers.get('www-authenticate')).toMatch(/^Bearer error="invalid_token", error_description="[^"=]+", /);
@@ -80,6 +80,13 @@ describe.each(['lazy', 'eager'])('where clients get a key, %s', async (mode) => 
       `This tool needs a user token; keys are managed at ${app.url}/keys`,
     ]);
     expect((await post(app, call('list_api_keys'), user)).body.result.isError).toBeUndefined();
+  });
+
+  test('where there is no page for keys, no page is named', async () => {
+    await using without = await createTestApp({ env: { OAUTH_REDIRECTS: 'loopback', MCP_AUTH: mode, KEYS_PAGE: '0' } });
+    const { key } = await without.createKey('alice');
+    const { body } = await post(without, call('list_api_keys'), withBearer(key));
+    expect(body.result.content[1].text).toBe('This tool needs a user token');
   });
 
   test('the check of a bearer token counts no use, and completes no rotation', async () => {
