@@ -115,7 +115,7 @@ export function personOf({ userId, actor }: Pick<Actor, 'userId' | 'actor'>): st
   if (typeof userId !== 'string' || typeof actor !== 'string') {
     throw new Error(`keys: expected userId and actor as texts, got ${typeof userId} and ${typeof actor}`);
   }
-  return `${userId}\0${actor}`;
+  return actor === userId ? userId : `${userId}\0${actor}`;
 }
 
 /** Creates rate limits in this process that count together. `what` distinguishes their throttled lines in the log. */
