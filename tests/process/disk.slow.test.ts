@@ -236,8 +236,22 @@ describe.skipIf(!mountable)('a disk', () => {
     const { code, stderr } = await failingStart(envOn(disk));
     expect(code).toBe(1);
     expect(stderr).toMatch(
-      /^mcp-key-server: DATABASE_URL: expected a file that can be written, in a folder that can be written, but .*\n$/,
+      /^mcp-key-server: DATABASE_URL: expected a file that can be written, with its -wal and -shm, in a folder that can be written, but .*\n$/,
     );
+  });
+
+  test('a start on a file that is read-only in a folder that is not is refused in one line, and works once it may write', async () => {
+    using disk = smallDisk();
+    await (await startServer({ env: envOn(disk) })).stop();
+    disk.coverReadOnly('keys.db');
+    const { code, stderr } = await failingStart(envOn(disk));
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: expect.stringMatching(/^mcp-key-server: DATABASE_URL: .* SQLITE_READONLY.*\n$/),
+    });
+    disk.uncover();
+    await using server = await startServer({ env: envOn(disk) });
+    expect((await (await aliceOn(server)).create()).status).toBe(200);
   });
 
   test('on a full disk a server that was killed starts again and takes known keys, and commands read', async () => {

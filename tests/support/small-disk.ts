@@ -26,11 +26,11 @@ export function canMount(): boolean {
 export function smallDisk(sizeKib = SIZE_KIB) {
   const folder = temporaryFolder();
   const filler = join(folder, 'filler');
-  let covers = 0;
+  const covered: string[] = [];
   must('mount', '-t', 'tmpfs', '-o', `size=${sizeKib}k`, 'tmpfs', folder);
 
   function uncover(): void {
-    for (; covers > 0; covers -= 1) must('umount', '-l', folder);
+    for (const path of covered.splice(0).reverse()) must('umount', '-l', path);
   }
 
   return {
@@ -50,18 +50,19 @@ export function smallDisk(sizeKib = SIZE_KIB) {
     /** Gives them back. */
     free: () => rmSync(filler),
     /**
-     * From now on whatever is opened here is opened read-only. With files open for writing, the disk itself can't be made
-     * so.
+     * From now on whatever is opened here, or this file alone, is opened read-only. With files open for writing, the disk
+     * itself can't be made so.
      */
-    coverReadOnly() {
-      must('mount', '--bind', folder, folder);
-      covers += 1;
-      must('mount', '-o', 'remount,bind,ro', folder);
+    coverReadOnly(file = '') {
+      const path = join(folder, file);
+      must('mount', '--bind', path, path);
+      covered.push(path);
+      must('mount', '-o', 'remount,bind,ro', path);
     },
     /** From now on there is an empty read-only disk here. */
     coverEmpty() {
       must('mount', '-t', 'tmpfs', '-o', 'size=64k,ro', 'tmpfs', folder);
-      covers += 1;
+      covered.push(folder);
     },
     uncover,
     [Symbol.dispose]() {

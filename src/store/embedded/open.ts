@@ -27,6 +27,9 @@ const NEWEST_ENDS: Statement = {
 AS newest_end FROM sqlite_master m WHERE m.type = 'table' OR (m.type = 'index' AND coalesce(m.sql, '') NOT LIKE '% WHERE %')`,
 };
 
+/** Fails without the right to write, where a transaction alone begins as one that reads. It needs no room. */
+const NO_ROWS: Statement = { sql: 'DELETE FROM schema_migrations WHERE 0' };
+
 const DAMAGED_TEXT =
   'DATABASE_URL: the file is damaged or no database; nothing was changed. Restore it from a backup, or move it away to start empty';
 
@@ -73,12 +76,12 @@ export function embeddedStore(path: string) {
   };
 }
 
-/** Returns the error for a file that can't be opened. SQLite also names the file if it can't write beside it. */
+/** Returns the error for a file that can't be opened. SQLite also names the file if it can't write beside it, or its log. */
 export const openError = (path: string, error: unknown) =>
   new Error(
     expected(
       'DATABASE_URL',
-      `a file that can be written, in a folder that can be written, but ${errorReason(error)}`,
+      `a file that can be written, with its -wal and -shm, in a folder that can be written, but ${errorReason(error)}`,
       path,
     ),
   );
@@ -110,8 +113,8 @@ async function openFile(db: Database, path: string): Promise<void> {
     // Only before the first page: later it would write that one again, for which a full disk has no room.
     if (isNew) await db.read({ sql: 'PRAGMA auto_vacuum = INCREMENTAL' });
     await db.read({ sql: 'PRAGMA journal_mode = WAL' }); // SQLite refuses it in a transaction
-    await db.writeAll([]); // fails without the right to write, and needs no room
     await migrate(db);
+    await db.write(NO_ROWS);
   } catch (error) {
     db.close();
     if (isOutage(error, 'damaged')) throw new UnusableDatabase(DAMAGED_TEXT);
