@@ -62,6 +62,26 @@ export const contradictions = (env: Env, { publicUrl, trustProxy, jwt, jwtAudien
       'it is http, although TRUST_PROXY says that a proxy is in front: clients would be sent to plain HTTP',
   });
 
+const NO_HOST_NAME = {
+  variable: 'HOST',
+  reason:
+    'HOST is open to the network, but requests by any host name except localhost are refused; set PUBLIC_URL or ALLOWED_HOSTS',
+};
+
+const NO_HTTPS = {
+  variable: 'NODE_ENV',
+  reason:
+    'in production no credential is accepted without HTTPS; set TLS_CERT_FILE and TLS_KEY_FILE, or TRUST_PROXY behind a proxy',
+};
+
+/** Returns what surely keeps clients out. */
+export function keepingOut({ host, allowedHosts, publicUrl, production, tls, trustProxy }: Config): readonly Doubt[] {
+  return [
+    ...(!isLoopback(host) && allowedHosts === null && publicUrl === null ? [NO_HOST_NAME] : []),
+    ...(production && tls === null && trustProxy === 0 ? [NO_HTTPS] : []),
+  ];
+}
+
 /** The shortest name checked for misspellings. Shorter names resemble too many others. */
 const NAME_CHARS_MIN = 8;
 const SLIPS_MAX = 2;

@@ -2,23 +2,10 @@
 // banner.
 
 import type { Config } from '../config/config.ts';
-import { mintingCommand, type Running } from '../config/settings-report.ts';
-import { isLoopback } from '../ground/ip.ts';
+import { keepingOut, mintingCommand, type Running } from '../config/settings-report.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { keysPageUrl, shownUrl } from '../ground/urls.ts';
 import type { Log } from '../watch/log.ts';
-
-const NO_HOST_NAME = {
-  variable: 'HOST',
-  reason:
-    'HOST is open to the network, but requests by any host name except localhost are refused; set PUBLIC_URL or ALLOWED_HOSTS',
-};
-
-const NO_HTTPS = {
-  variable: 'NODE_ENV',
-  reason:
-    'in production no credential is accepted without HTTPS; set TLS_CERT_FILE and TLS_KEY_FILE, or TRUST_PROXY behind a proxy',
-};
 
 const WITH_SECRET = '\n                           where JWT_SECRET is set as it is here';
 
@@ -43,14 +30,6 @@ function signInLine({ jwt, jwtIssuer }: Config, mints: string | null): string {
   return `users sign in at         ${jwtIssuer ?? 'the issuer of the key set'}`;
 }
 
-/** Returns what surely keeps clients out. */
-function doubtsOf({ host, allowedHosts, publicUrl, production, tls, trustProxy }: Config) {
-  return [
-    ...(!isLoopback(host) && allowedHosts === null && publicUrl === null ? [NO_HOST_NAME] : []),
-    ...(production && tls === null && trustProxy === 0 ? [NO_HTTPS] : []),
-  ];
-}
-
 const startLine = (listening: string): string => `${SERVER_NAME} ${SERVER_VERSION} listening on ${listening}\n`;
 
 const placeOf = ({ database }: Config): string =>
@@ -58,7 +37,7 @@ const placeOf = ({ database }: Config): string =>
 
 /** Logs what the banner says, for production, and returns the start line: on stderr are errors, and that it listens. */
 export function logListening(config: Config, { listening, publicUrl }: BannerFacts, log: Log): string {
-  for (const doubt of doubtsOf(config)) log.warn('variable contradicts another', doubt);
+  for (const doubt of keepingOut(config)) log.warn('variable contradicts another', doubt);
   log.info('listening', {
     on: listening,
     clients: `${publicUrl}/mcp`,
@@ -71,7 +50,7 @@ export function logListening(config: Config, { listening, publicUrl }: BannerFac
 export function banner(config: Config, facts: BannerFacts): string {
   const { listening, publicUrl } = facts;
   const mints = mintingCommand(config, facts);
-  const warnings = doubtsOf(config).map(({ reason }) => `  warning: ${reason}\n`);
+  const warnings = keepingOut(config).map(({ reason }) => `  warning: ${reason}\n`);
   return `${startLine(listening)}  environment              ${config.environment}
   MCP clients connect to   ${publicUrl}/mcp
 ${config.keysPage === null ? '' : `  people manage keys at    ${keysPageUrl(publicUrl)}${mints === null ? '' : ' (token --link makes a link)'}\n`}  keys are kept in         ${placeOf(config)}

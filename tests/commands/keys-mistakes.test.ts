@@ -414,6 +414,12 @@ test.each<[string, () => Record<string, string>, number, RegExp]>([
     /^note +server +not reached at http:\/\/127\.0\.0\.1:1: .*\nnote +server +not found; if it /m,
   ],
   ['what a start warns of', () => ({ MCP_AUTH: 'eager', PORT: '1' }), 3, /^note +configuration +MCP_AUTH: /m],
+  [
+    'that no credential is accepted',
+    () => ({ NODE_ENV: 'production', JWT_SECRET: TEST_SECRET, PORT: '1' }),
+    3,
+    /^note +configuration +NODE_ENV: in production no credential is accepted without HTTPS; /m,
+  ],
 ])('doctor says: %s', async (_, settings, code, said) => {
   expect(await keysCommand({ ...env, ...settings() }, ['doctor'])).toMatchObject({
     code,

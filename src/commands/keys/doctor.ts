@@ -2,7 +2,7 @@
 
 import type { Config } from '../../config/config.ts';
 import type { Env } from '../../config/env.ts';
-import { contradictions, misspelt, withoutEffect } from '../../config/settings-report.ts';
+import { contradictions, keepingOut, misspelt, withoutEffect } from '../../config/settings-report.ts';
 import { readTls } from '../../config/tls.ts';
 import { operatingRules } from '../../doors/rules/index.ts';
 import { fetchEncoded } from '../../ground/fetching.ts';
@@ -46,7 +46,7 @@ export const verb = command({
 /** Returns the warnings that a start would log. */
 function doubtsOf(env: Env, config: Config): Finding[] {
   const slips = misspelt(env).map(({ variable, meant }) => ({ variable, reason: `perhaps ${meant} is meant` }));
-  const doubts = [...withoutEffect(env, config), ...contradictions(env, config), ...slips];
+  const doubts = [...withoutEffect(env, config), ...contradictions(env, config), ...keepingOut(config), ...slips];
   return doubts.map(({ variable, reason }) => ['note', 'configuration', `${variable}: ${reason}`]);
 }
 
