@@ -11,6 +11,9 @@ import { TEST_SECRET } from '../support/test-app.ts';
 
 /** Of 10; a unit without any hardening has 9.6. */
 const EXPOSURE_MAX = 2.0;
+/** By default systemd gives up a unit that it has started as often within so long. */
+const STARTS_MAX = 5;
+const STARTS_WITHIN_S = 10;
 const WITHOUT_SYSTEMD = Bun.which('systemd-analyze') === null;
 
 describe.each(['mcp-key-server.service', 'mcp-key-server@.service'])('%s', (name) => {
@@ -45,6 +48,11 @@ describe.each(['mcp-key-server.service', 'mcp-key-server@.service'])('%s', (name
     const { exitCode, stdout } = analyze('security', '--offline=yes', `--threshold=${EXPOSURE_MAX * 10}`);
     expect(stdout).toContain('Overall exposure level');
     expect(exitCode).toBe(0);
+  });
+
+  test('however often a start fails, it is tried again: what it needs may be away', () => {
+    expect(valuesOf('Restart')).toEqual(['on-failure']);
+    expect(STARTS_MAX * Number(valuesOf('RestartSec')[0])).toBeGreaterThan(STARTS_WITHIN_S);
   });
 
   test('its command and environment start the server, whose files are its own', async () => {
