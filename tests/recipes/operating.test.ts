@@ -2,13 +2,14 @@
 
 import { describe, expect, test } from 'bun:test';
 import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { callOver, userHeaders, userOn } from '../support/client.ts';
 import { run } from '../support/command.ts';
 import { ROOT, readDocument } from '../support/documents.ts';
 import { folderWith, temporaryFolder } from '../support/folder.ts';
 import { keysCommand } from '../support/keys-command.ts';
 import { startServer } from '../support/server-process.ts';
+import { newDatabaseAt } from '../support/template.ts';
 import { createTestApp, TEST_SECRET } from '../support/test-app.ts';
 
 const DOCUMENT = readDocument('src/start/README.md');
@@ -86,6 +87,19 @@ test('backup and restore, as they are typed', async () => {
     expect((await keysCommand(env, [...args, ...(args[0] === 'restore' ? ['--yes'] : [])])).code).toBe(0);
   }
   expect((await keysCommand(env, ['show', body.id])).code).toBe(0);
+});
+
+test('the operator’s command, as it is typed beside the unit, has the settings of the unit’s file', async () => {
+  const state = folderWith({ env: `JWT_SECRET=${TEST_SECRET}\nKEY_PREFIX=acme\n` });
+  await newDatabaseAt(join(state, 'keys.db'));
+  const typed = /^NODE_ENV=production .* keys list$/m.exec(readDocument('src/commands/README.md').text)?.[0] ?? '';
+  const command = typed
+    .replace('/etc/mcp-key-server.env', join(state, 'env'))
+    .replace('/var/lib/mcp-key-server', state)
+    .replace(/ list$/, ' create --user alice --name CI');
+  const env = { PATH: `${dirname(process.execPath)}:${PATH}` };
+  const { code, stdout } = await run(['bash', '-c', command], { cwd: ROOT, env });
+  expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/^acme_live_[0-9a-f]{64}\n$/) });
 });
 
 describe('the backup every hour', () => {
