@@ -11,8 +11,9 @@ import { failingStart } from '../support/failing-start.ts';
 import { inProcess, keysCommand } from '../support/keys-command.ts';
 import { createModelUser, seeded } from '../support/model-user.ts';
 import { openFiles } from '../support/open-files.ts';
-import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { logOf, type ServerProcess, startServer } from '../support/server-process.ts';
 import { canMount, type SmallDisk, smallDisk } from '../support/small-disk.ts';
+import { startSqld } from '../support/sqld.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { transportOf } from '../support/transports.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -269,6 +270,21 @@ describe.skipIf(!mountable)('a disk', () => {
     disk.free();
     await waitFor(async () => (await healthOf(again)).store.writable);
     expect((await create()).status).toBe(200);
+  });
+
+  test('a replica whose disk is full says so, and when it follows again', async () => {
+    using disk = smallDisk();
+    await using sqld = await startSqld();
+    const env = { ...sqld.env, JWT_SECRET: TEST_SECRET, DATABASE_REPLICA_FILE: join(disk.folder, 'replica.db') };
+    await using server = await startServer({ env });
+    const said = (event: string) => logOf(server).filter((line) => line.event === event);
+    await waitFor(() => said('replica opened').length === 1);
+    const alice = await aliceOn(server);
+    disk.fill();
+    while (said('replica not in use').length === 0) await alice.create();
+    disk.free();
+    await waitFor(() => said('replica opened').length === 2);
+    expect(said('replica opened')[1]).toMatchObject({ kept: true });
   });
 
   test('on a read-only disk nothing is restored, and the line names the file', async () => {

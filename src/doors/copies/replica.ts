@@ -153,6 +153,7 @@ export class Replica {
   /** Notes that everything the primary had a moment ago is here. */
   #reached(local: Database): void {
     if (this.#state.is === 'copying') this.#log.info('replica opened', { kept: this.#state.kept });
+    else if (this.#state.is === 'in_use' && this.#outage.isOn) this.#log.info('replica opened', { kept: true });
     this.#outage.ended();
     if (this.#state.is !== 'replaced') this.#state = { is: 'in_use', local };
   }
