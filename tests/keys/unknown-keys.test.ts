@@ -254,8 +254,8 @@ describe('statements for unknown keys', () => {
     const all = await Promise.all(names(BURST + STATEMENT_KEYS_MAX, 'good').map((name) => find(name)));
     expect(all.filter(({ ok }) => ok)).toHaveLength(BURST + STATEMENT_KEYS_MAX);
     await drain();
-    for (const name of names(5, 'good')) await find(name);
-    expect(await timeOf(5)).toBeGreaterThan(4 * (PAUSE_MS - 1)); // timers are early by up to a millisecond
+    for (const name of names(2, 'good')) await find(name);
+    expect(await timeOf(2)).toBeGreaterThan(PAUSE_MS - 1); // the first is beyond the budget already
   });
 
   test('have 500 places, which are drawn when more come: being early or late does not help', async () => {
