@@ -213,13 +213,12 @@ function userTokens(
     if (jwksUrl !== null) {
       fault('JWT_JWKS_URL', 'to be unset while JWT_SECRET is set: one of the two decides', shownUrl(jwksUrl.href));
     }
-    if (issuer?.includes('*')) fault('JWT_ISSUER', 'no *: no pattern is read here', outlinedUrl(issuer));
     const jwt: JwtConfig = { kind: 'secret', secret, previous };
     return { jwt, jwtIssuer: issuer, jwtAudience, authorizationServer: null };
   }
   if (previous !== null) fault('JWT_SECRET_PREVIOUS', 'to be unset without JWT_SECRET (the value is not shown)');
   if (issuer !== null && !isIssuer(issuer)) {
-    fault('JWT_ISSUER', 'an https URL (http on loopback only) without query, fragment and *', outlinedUrl(issuer));
+    fault('JWT_ISSUER', 'an https URL (http on loopback only) without query and fragment', outlinedUrl(issuer));
   }
   if (demandedIn !== null && jwksUrl === null && issuer === null) {
     fault('JWT_SECRET', `JWT_SECRET, JWT_JWKS_URL or JWT_ISSUER to be set in ${demandedIn}`);

@@ -170,7 +170,7 @@ export const VARIABLES = {
   JWT_SECRET: jwtSecret,
   JWT_SECRET_PREVIOUS: jwtSecret,
   JWT_JWKS_URL: of('an https URL (http on loopback only)', trustedUrl, null, outlinedUrl, STAR, SEVERAL),
-  JWT_ISSUER: text(null, SEVERAL),
+  JWT_ISSUER: text(null, STAR, SEVERAL),
   JWT_AUDIENCE: text(null, STAR, SEVERAL),
   JWT_SCOPE_CLAIM: text(null, SEVERAL_NAMES),
   JWT_OWNER_CLAIM: text('sub', SEVERAL_NAMES),
