@@ -207,7 +207,6 @@ export function mismatchedParam(
 }
 
 function headerMatches(header: string | null, value: unknown): boolean {
-  if (value === undefined || value === null) return header === null;
   if (typeof value === 'string') return headerEquals(header, value);
   if (typeof value === 'boolean') return headerEquals(header, String(value));
   // Compared as numbers: 42.0 is 42.
@@ -215,5 +214,5 @@ function headerMatches(header: string | null, value: unknown): boolean {
     const text = decode(header ?? '') ?? '';
     return DECIMAL.test(text) && Number(text) === value;
   }
-  return header === null; // not a primitive: the schema will refuse it
+  return header === null; // there is no value, or the schema will refuse it
 }
