@@ -109,7 +109,7 @@ function hintOf(problem: Problem): string | null {
     'of' in problem && problem.of === 'owner' && 'of: owner',
     seconds !== null && `Try again in ${seconds} s`,
   ].filter(Boolean);
-  return hints.length === 0 ? null : hints.join('. ');
+  return hints.join('. ') || null;
 }
 
 /** Returns the text of the reply to a call, and whether that is an error of JSON-RPC or of the tool. */
