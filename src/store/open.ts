@@ -145,13 +145,12 @@ function watchWrites(db: Database, { clock, log }: { readonly clock: Clock; read
   let cancelProbe: Cancel | undefined;
 
   function failed(error: unknown): never {
-    const isOutage = error instanceof StoreOutage;
-    // While closing, failures say nothing about the disk.
-    if (!stopped && isOutage && (error.kind === 'refused' || NOT_WRITABLE.test(error.reason))) {
+    if (stopped) throw error; // while closing, failures say nothing about the disk
+    if (error instanceof StoreOutage && (error.kind === 'refused' || NOT_WRITABLE.test(error.reason))) {
       refusal = error;
       outageLog.began(error.reason);
     }
-    if (refusal !== null && !stopped) {
+    if (refusal !== null) {
       cancelProbe?.();
       cancelProbe = clock.after(PROBE_AGAIN_AFTER_MS, () => void probing.run().catch(outageIn));
     }
