@@ -90,10 +90,7 @@ export function createUpkeep(db: Database, options: UpkeepOptions) {
       isOverdue = true;
       runs.runNow();
     },
-    stop(): void {
-      overdueAgainAtMs = Number.POSITIVE_INFINITY;
-      runs.stop();
-    },
+    stop: runs.stop,
   };
 }
 

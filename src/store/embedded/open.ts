@@ -132,7 +132,7 @@ async function check(db: Database): Promise<void> {
 }
 
 /** Inspects the file (store/schema.ts), and leaves it as it is. */
-export const inspectFile = (path: string): Promise<number> => unwritten(path, (db) => inspect(db));
+export const inspectFile = (path: string): Promise<number> => unwritten(path, inspect);
 
 /** Returns whether the file is at rest, as backups are: servers switch theirs to WAL. False for a file that fails `check`. */
 export const isAtRest = (path: string): Promise<boolean> =>
