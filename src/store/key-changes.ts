@@ -80,8 +80,8 @@ WHERE row = given_row AND active = 1`;
 const HAS_SECRET = 'SELECT 1 FROM api_keys WHERE id = ?1 AND (key_hash = ?2 OR second_hash = ?2)';
 
 const PROMOTE = `UPDATE api_keys SET key_hash = second_hash, second_hash = key_hash, second_is = 'previous',
-second_ends_at_ms = ?4 + coalesce(overlap_ms, 0), changed_by = ?5
-WHERE id = ?1 AND second_hash = ?2 AND second_is = 'next' AND rotations = ?3 AND active = 1 RETURNING key_hash`;
+second_ends_at_ms = ?3 + coalesce(overlap_ms, 0), changed_by = ?4
+WHERE id = ?1 AND second_hash = ?2 AND second_is = 'next' AND active = 1 RETURNING key_hash`;
 
 const EVENT = 'SELECT fingerprint FROM key_events WHERE key_id = ?1 AND request_id = ?2 ORDER BY seq DESC LIMIT 1';
 
@@ -189,10 +189,10 @@ AND ${LAST_CHANGE.key} = ?${values.length + 4} RETURNING key_hash`;
         { sql: HAS_SECRET, args: [id, hash], fairnessKey: userId },
       ),
 
-    promote: ({ id, userId, second, rotations }, usedAtMs, origin) =>
+    promote: ({ id, userId, second }, usedAtMs, origin) =>
       changeKey(db, id, origin, {
         sql: PROMOTE,
-        args: [id, second?.hash ?? null, rotations, usedAtMs, JSON.stringify(origin)],
+        args: [id, second?.hash ?? null, usedAtMs, JSON.stringify(origin)],
         fairnessKey: `first use ${userId}`,
       }),
   };

@@ -43,6 +43,12 @@ describe('a first use that is noted after', () => {
       await store.promote(key, NOW_MS, origin);
       await store.rotate(key, next('c', 0), NOW_MS, origin);
     },
+    'another first use, and one of the secret after it': async (store, key) => {
+      await store.promote(key, NOW_MS - 2 * HOUR_MS, origin);
+      expect(await store.rotate(key, next('c', HOUR_MS), NOW_MS, origin)).toBe(true);
+      const second = { hash: 'c', is: 'next', endsAtMs: null } as const;
+      expect(await store.promote({ ...key, second }, NOW_MS, origin)).not.toBeNull();
+    },
   };
   test.each(Object.entries(BETWEEN))('%s changes nothing, and leaves no event', async (_, between) => {
     const path = join(temporaryFolder(), 'keys.db');
