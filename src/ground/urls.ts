@@ -5,16 +5,16 @@ import { isLoopback } from './ip.ts';
 export const keysPageUrl = (publicUrl: string): string => `${publicUrl}/keys`;
 
 /** Returns a URL without its user-info and query, even if it is malformed. */
-export function shownUrl(url: string): string {
-  // Drops everything up to the last @: a password may have any character, even ? and /. A file URL has no user.
-  const withoutUser = /^file:/i.test(url) ? url : url.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/is, '$1');
-  return withoutUser.replace(/[?#].*$/s, '');
-}
+export const shownUrl = (url: string): string => withoutSecrets(url, '');
 
 /** Returns the same with marks for omitted parts, which may be what is wrong. */
-export function outlinedUrl(url: string): string {
-  const user = url.includes('@') ? '://…@' : '://';
-  return shownUrl(url).replace('://', user) + (url.includes('?') ? '?…' : '') + (url.includes('#') ? '#…' : '');
+export const outlinedUrl = (url: string): string =>
+  withoutSecrets(url, '…@') + (url.includes('?') ? '?…' : '') + (url.includes('#') ? '#…' : '');
+
+function withoutSecrets(url: string, userMark: string): string {
+  // Drops everything up to the last @: a password may have any character, even ? and /. A file URL has no user.
+  const withoutUser = /^file:/i.test(url) ? url : url.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/is, `$1${userMark}`);
+  return withoutUser.replace(/[?#].*$/s, '');
 }
 
 /** Characters that a URL parser drops: two URLs on separate lines would read as one. */

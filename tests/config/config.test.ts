@@ -178,6 +178,7 @@ const BOUNDS: readonly {
       ['https://keys.example/?token=x#y', 'https://keys.example/?…#…'],
       ['https://keys.example/a#y', 'https://keys.example/a#…'],
       ['https://user:hunter2@keys.example/?a=b', 'https://…@keys.example/?…'],
+      ['user:hunter2@keys.example', '…@keys.example'],
     ],
     expected: 'an http or https URL without query, user or fragment',
   },
@@ -319,7 +320,7 @@ const BOUNDS: readonly {
     name: 'ALLOWED_HOSTS',
     read: (config) => config.allowedHosts,
     accepted: { 'keys.example': ['keys.example'], 'A.example,b.example': ['a.example', 'b.example'] },
-    refused: ['keys.example:80', 'https://keys.example', '*', 'a,,b'],
+    refused: ['keys.example:80', 'https://keys.example', '*', 'a,,b', ['ann@keys.example', '…@keys.example']],
     expected: 'host names without port, with commas between',
   },
   {
