@@ -17,7 +17,15 @@ describe('paths', () => {
     for (const said of ['mcp-key-server', 'MCP server', '1.0.0', 'not a website', 'MCP client']) {
       expect(body).toContain(said);
     }
-    for (const path of ['/tools/<tool_name>', '/mcp', '/sse', '/mcp/health', '/widgets/preview', '/openapi.json']) {
+    for (const path of [
+      '/tools/<tool_name>',
+      '/mcp',
+      '/sse',
+      '/messages',
+      '/mcp/health',
+      '/openapi.json',
+      '/widgets/preview',
+    ]) {
       expect(body).toContain(app.url + path);
     }
     expect(body).toContain(`${app.url}/.well-known/oauth-protected-resource\n`);

@@ -18,8 +18,8 @@ export interface RouteFacts extends RouteRules {
 export const ROUTES = {
   about: { method: 'GET', path: '/', openToAnyOrigin: true },
   mcp: { method: 'POST', path: '/mcp', says: 'MCP, Streamable HTTP' },
-  sse: { method: 'GET', path: '/sse', says: 'MCP, HTTP+SSE of 2024-11-05 (its messages go to /messages)' },
-  messages: { method: 'POST', path: '/messages' },
+  sse: { method: 'GET', path: '/sse', says: 'MCP, HTTP+SSE of 2024-11-05' },
+  messages: { method: 'POST', path: '/messages', says: 'the messages of its clients' },
   tools: { method: 'POST', path: '/tools/<tool_name>', says: 'the same tools over plain HTTP (POST, JSON)' },
   openapi: {
     method: 'GET',
