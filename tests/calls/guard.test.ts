@@ -295,3 +295,32 @@ describe('sequence', () => {
     expect(await later.catch(String)).toBe('Error: a bug');
   });
 });
+
+test('a key that loses a scope during the call is refused at its end, whichever guard demanded it', async () => {
+  let meanwhile = async () => {};
+  const twice = ({ guards }: ToolDeps) =>
+    defineTool(sequence(guards.apiKey, guards.scopes('read'), guards.scopes('write')), {
+      ...facts('twice'),
+      ...schemas,
+      async run() {
+        await meanwhile();
+        return ok({ who: 'it ran' });
+      },
+    });
+  await using app = await createTestApp({ tools: twice });
+  for (const [kept, status] of [
+    [['read', 'write'], 200],
+    [['read'], 403],
+    [['write'], 403],
+  ] as const) {
+    const key = await insertKey(app, 'alice', ['read', 'write']);
+    const id = JSON.parse(await app.keys('show', '--json', fingerprintOf(key))).id;
+    meanwhile = async () => {
+      await app.keys('update', id, ...kept.flatMap((scope) => ['--scope', scope]), '--name', 'changed');
+      app.clock.advance(1001);
+    };
+    expect((await app.call('twice', {}, { 'x-api-key': key })).status).toBe(status);
+  }
+});
+
+const fingerprintOf = (key: string): string => Bun.SHA256.hash(key, 'hex').slice(0, 12);

@@ -30,6 +30,7 @@ test('update sets limit, quota, name, scopes and days, and takes them away; a se
     quota: { requests: 9, period: 'day' },
   });
   expect(Date.parse(shown.expiresAt) - Date.now()).toBeGreaterThan(2 * 86_400_000);
+  expect((await keys('show', id)).stdout).toMatch(/^rateLimit +5000\/1m\nquota +9\/day$/m);
   const [event] = jsonLines(await keys('events', '--key', id, '--limit', '1', '--json'));
   const fields = ['name', 'expiresAt', 'rateLimit', 'quota'];
   expect(event).toMatchObject({ kind: 'changed', how: 'command', fields });

@@ -379,6 +379,7 @@ test('keys show says of a child what it is good for now, and that it has ended w
   expect(await shown()).toMatchObject({ active: true, scopes: ['read', 'write'], parentId: id });
   await app.keys('update', id, '--scope', 'read', '--scope', 'delegate');
   expect(await shown()).toMatchObject({ active: true, scopes: ['read'] });
+  expect(await app.keys('show', child.id)).toMatch(/^scopes +read$/m);
   await app.keys('revoke', id, '--yes');
   expect(await shown()).toMatchObject({ active: false });
 });

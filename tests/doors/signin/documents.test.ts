@@ -156,6 +156,7 @@ describe('a document that is wrong is a page, and never a redirect', async () =>
       json({ redirect_uris: ['https://client.example/*', 'javascript:alert(1)', 'http://client.example/'] }),
     ],
     ['no redirects', 400, json({ redirect_uris: [] })],
+    ['a redirect in no list', 400, json({ redirect_uris: HOSTED })],
     ['a redirect that is no text', 400, json({ redirect_uris: [HOSTED, 1] })],
     ['a secret', 400, json({ client_secret: 'x' })],
     ['private_key_jwt alone', 400, json({ token_endpoint_auth_method: 'private_key_jwt' })],

@@ -164,3 +164,15 @@ test('a key that is bound otherwise while it has a code is not handed out', asyn
   expect((await client.redeem(code, { resource: OTHER })).body.error).toBe('invalid_target');
   expect((await client.redeem(code, { resource: `${app.url}/mcp` })).body).toMatchObject({ access_token: key });
 });
+
+test('commands say for which server a key is', async () => {
+  const lena = await bearer(app, 'lena');
+  const create = async (resource: string): Promise<string> =>
+    (await app.call('create_api_key', { name: 'n', scopes: [], resource }, lena)).body.id;
+  const [here, there] = [await create(app.url), await create(OTHER)];
+  const wide = await app.keys('list', '--user', 'lena', '--wide');
+  expect(wide).toMatch(new RegExp(`^${here} .* this server$`, 'm'));
+  expect(wide).toMatch(new RegExp(`^${there} .* ${OTHER}$`, 'm'));
+  const shown = async (id: string) => JSON.parse(await app.keys('show', id, '--json')).resource;
+  expect([await shown(here), await shown(there)]).toEqual(['this server', OTHER]);
+});

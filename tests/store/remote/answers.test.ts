@@ -53,6 +53,9 @@ const ANSWERS: Record<string, Answer> = {
   'a page': () => '<h1>Welcome</h1>',
   // What a proxy says to plain HTTP at its port for HTTPS.
   'a page that says 400': () => new Response('<h1>400 Bad Request</h1>', { status: 400 }),
+  // What a balancer says while nothing is behind it, and to who asks too much.
+  'a page that says 502': () => new Response('<h1>502 Bad Gateway</h1>', { status: 502 }),
+  'a page that says 429': () => new Response('<h1>429 Too Many Requests</h1>', { status: 429 }),
   'a redirect': () => new Response(null, { status: 307, headers: { location: `${ELSEWHERE}/v2/pipeline` } }),
 };
 
