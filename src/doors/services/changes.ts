@@ -31,17 +31,17 @@ export function changesRoute(
   const budget = createBudget('changes', [LIMITS.askingForChanges], ageClock, log);
   const answerTo = createAnswer(feed, recent, macs);
 
-  return serviceHandler(options, { logUse }, async (caller, form, context, arrivedAtMs) => {
+  return serviceHandler(options, { logUse }, async (caller, form, arrivedAtMs) => {
     const keyId = countedKeyId(caller.auth);
     const taken = budget.take(keyId, { requestId: caller.requestId, keyId, userId: caller.auth.subject });
-    if (!taken.ok) return refuseCaller(context, taken.error);
+    if (!taken.ok) return refuseCaller(taken.error);
     const asked = fieldsOf(form);
-    if (!asked.ok) return refuseService(context, asked.error);
+    if (!asked.ok) return refuseService(asked.error);
     const { cursor, used } = asked.value;
     await reported.count(used, caller);
     const answer = await answerTo(cursor, arrivedAtMs);
     const problem = (await recheck([caller])).get(caller) ?? (answer === null ? UNAVAILABLE : null);
-    return problem === null ? json(200, answer ?? {}) : refuseCaller(context, problem);
+    return problem === null ? json(200, answer ?? {}) : refuseCaller(problem);
   });
 }
 

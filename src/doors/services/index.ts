@@ -12,7 +12,7 @@ export function openServices(core: ServicesOptions): DoorRoutes {
   const load = lazily(async () => (await import('./routes.ts')).servicesRoutes(core));
   const route = (name: 'introspect' | 'changes'): Handlers => ({
     post: async (context, body) => (await load())[name](context, body),
-    refuse: refuseService,
+    refuse: (_context, problem) => refuseService(problem),
     changesNoKeys: true,
   });
   return { introspect: route('introspect'), changes: route('changes') };

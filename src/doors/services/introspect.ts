@@ -9,7 +9,6 @@ import { parseCost, type RateLimitStates } from '../../ground/rate-limit.ts';
 import { err, ok } from '../../ground/result.ts';
 import { joinScopes } from '../../ground/text.ts';
 import { countedKeyId } from '../../keys/verify.ts';
-import type { RequestContext } from '../../web/context.ts';
 import { json } from '../../web/headers.ts';
 import type { BodyHandler } from '../../web/router.ts';
 import type { BeginLease } from './lease.ts';
@@ -23,9 +22,9 @@ export function introspectRoute(beginLease: BeginLease, reported: Reported, opti
   const costOf = (form: URLSearchParams) => (form.has('lease') ? (costIn(form) ?? 1) : 1);
   const keyGuard: Guard<Call, KeyAuth> = apiKeyGuard(verifyKey, log, verifier.revalidate);
 
-  return serviceHandler(options, { costOf }, async (caller, form, context, arrivedAtMs) => {
+  return serviceHandler(options, { costOf }, async (caller, form, arrivedAtMs, context) => {
     const fields = fieldsOf(form);
-    if (!fields.ok) return refuseService(context, fields.error);
+    if (!fields.ok) return refuseService(fields.error);
     const { token, resources, lease } = fields.value;
     if (lease !== null) await reported.count(lease.used, caller);
     const leaseFieldsOf = lease && (await beginLease(lease.cursor, arrivedAtMs));
@@ -38,17 +37,17 @@ export function introspectRoute(beginLease: BeginLease, reported: Reported, opti
       ...(lease !== null && { cost: lease.cost }),
     });
     const found = await keyGuard(asked);
-    if (!found.ok) return refuseToken(context, found.error);
+    if (!found.ok) return refuseToken(found.error);
     const known = addTo(asked, found.value);
     if (lease !== null) {
       const admitted = await guards.limits(known);
-      if (!admitted.ok) return refuseService(context, admitted.error);
+      if (!admitted.ok) return refuseService(admitted.error);
     }
     // The response tells the holder of one key that another is good, so both must still be.
     const ended = await recheck([caller, asked]);
     const [refused, askedEnded] = [ended.get(caller), ended.get(asked)];
-    if (refused !== undefined) return refuseCaller(context, refused);
-    if (askedEnded !== undefined) return refuseToken(context, askedEnded);
+    if (refused !== undefined) return refuseCaller(refused);
+    if (askedEnded !== undefined) return refuseToken(askedEnded);
     const limits = limitFields(usage.limitsOf(countedKeyId(known.auth)));
     const { key } = asked.proof;
     const leaseFields = key && leaseFieldsOf?.(key, keyId);
@@ -106,7 +105,7 @@ function limitFields(states: RateLimitStates) {
  * Responds to a refusal. A bad key is inactive, whatever its fault (RFC 7662 §2.2). Other problems say nothing about
  * the key.
  */
-function refuseToken(context: RequestContext, problem: Problem): Response {
+function refuseToken(problem: Problem): Response {
   if (problem.code === 'invalid_api_key') return json(200, { active: false });
-  return refuseCaller(context, problem);
+  return refuseCaller(problem);
 }

@@ -26,10 +26,8 @@ const SERVICE_SCOPE = 'introspect';
 export const INVALID: Problem = { code: 'invalid_input', issues: [] };
 
 /** Responds to what is wrong with a caller. A budget that is used up is his: no limit of another key is meant. */
-export const refuseCaller = (context: RequestContext, problem: Problem): Response =>
-  problem.code === 'rate_limited'
-    ? oauthErrorResponse(problem, null, { error: 'slow_down' })
-    : refuseService(context, problem);
+export const refuseCaller = (problem: Problem): Response =>
+  problem.code === 'rate_limited' ? oauthErrorResponse(problem, null, { error: 'slow_down' }) : refuseService(problem);
 
 interface ClientCredentials {
   readonly id: string;
@@ -65,8 +63,8 @@ export interface ServicesOptions {
 type Answer = (
   caller: ServiceCall,
   form: URLSearchParams,
-  context: RequestContext,
   arrivedAtMs: number,
+  context: RequestContext,
 ) => Promise<Response>;
 
 interface ServiceGuardMore {
@@ -88,16 +86,16 @@ export function serviceHandler(
   );
   return async (context, body) => {
     const arrivedAtMs = ageClock.monotonicMs();
-    if (!body.ok) return refuseService(context, body.error);
+    if (!body.ok) return refuseService(body.error);
     const form = formIn(body.value);
     const inForm = clientIn(form);
-    if (!inForm.ok) return refuseService(context, inForm.error);
+    if (!inForm.ok) return refuseService(inForm.error);
     // The key is in a header, in `Authorization: Basic`, or in the form.
     const client = carriesCredential(context.credentials) ? null : (readBasic(context.headers) ?? inForm.value);
     const call = Object.assign(callOf(context, client?.secret || null, { cost: costOf(form) }), { client });
     const allowed = await guard(call);
-    if (!allowed.ok) return refuseCaller(context, allowed.error);
-    return answer(addTo(call, allowed.value), form, context, arrivedAtMs);
+    if (!allowed.ok) return refuseCaller(allowed.error);
+    return answer(addTo(call, allowed.value), form, arrivedAtMs, context);
   };
 }
 
