@@ -5,6 +5,7 @@ import type { Resource } from '../calls/content.ts';
 import { faultIn, RESOURCE } from '../calls/definition-checks.ts';
 import type { Prompt } from '../calls/prompt.ts';
 import type { Tool } from '../calls/tool.ts';
+import { isPromise } from '../ground/result.ts';
 import { isObject } from '../ground/text.ts';
 import { attempt, faultOf, SERVER_FILE, type ToolDeps, type ToolFile } from './folder/tool-file.ts';
 import { RESERVED_NAMES } from './server-tools.ts';
@@ -58,8 +59,11 @@ function definedBy<T extends Tool | Prompt>(
   make: () => T | readonly T[],
 ): readonly FromFile<T>[] {
   const all = attempt(file, () => [make()].flat() as readonly T[]);
-  const isDefined = (value: unknown) => isObject(value) && value.kind === kind;
-  if (!all.every(isDefined)) throw faultOf(file, `expected ${EXPECTED[kind]}, or an array of that`);
+  const odd = all.findIndex((value: unknown) => !isObject(value) || value.kind !== kind);
+  if (odd !== -1) {
+    const got = isPromise(all[odd]) ? 'a promise' : typeof all[odd];
+    throw faultOf(file, `expected ${EXPECTED[kind]}, or an array of that, got ${got}`);
+  }
   return all.map((item) => ({ file, item }));
 }
 

@@ -181,7 +181,7 @@ export default ({ guards }) => defineTool(sequence(guards.apiKey, ${guard}), { n
 const prompt = (fields: string, guard = '() => ok({}), ') => `import { definePrompt, ok, v } from 'mcp-key-server';
 export const prompts = () => definePrompt(${guard}{ name: 'p', title: '', description: '', ${fields} run: () => ok({ messages: [] }) });`;
 
-const NO_TOOL = 'expected its default export to return what defineTool makes, or an array of that';
+const NO_TOOL = 'expected its default export to return what defineTool makes, or an array of that, got';
 const NO_NAME = 'defineTool: name: expected 1-128 letters, digits, "_", "-" or ".", got';
 const NO_GUARD = (of: string) =>
   `${of}: expected a guard, and then the definition: ${of}(guards.apiKey, or () => ok({}) to let everybody call it, { … })`;
@@ -194,8 +194,9 @@ test.each<[string, string, string | RegExp]>([
   ],
   ['a file that throws nothing at all', 'throw null;', `null; ${LEFT_OUT}`],
   ['a file that throws an object whose message is no text', 'throw { message: 5 };', `5; ${LEFT_OUT}`],
-  ['no tool', 'export default () => ({});', NO_TOOL],
-  ['a promise of a tool', 'export default async () => [];', NO_TOOL],
+  ['no tool', 'export default () => ({});', `${NO_TOOL} object`],
+  ['nothing, as a function whose return is forgotten', 'export default () => {};', `${NO_TOOL} undefined`],
+  ['a promise of a tool', 'export default async () => [];', `${NO_TOOL} a promise`],
   [
     'a name that the module does not have',
     "import { start } from 'mcp-key-server'; export default start;",
@@ -412,12 +413,12 @@ test.each<[string, string, string | RegExp]>([
   [
     'prompts that are none',
     exporting("prompts = () => [{ name: 'p' }]"),
-    'expected its export prompts to return what definePrompt makes, or an array of that',
+    'expected its export prompts to return what definePrompt makes, or an array of that, got object',
   ],
   [
     'prompts that are not returned',
     exporting('prompts = () => {}'),
-    'expected its export prompts to return what definePrompt makes, or an array of that',
+    'expected its export prompts to return what definePrompt makes, or an array of that, got undefined',
   ],
   [
     'a prompt with an argument that is no string',
@@ -571,7 +572,7 @@ export const several = 1;`
     'tools/.#a.ts': 'somebody has a.ts open',
     'tools/notes.md': 'no tool',
     'tools/deeper/c.ts': "throw new Error('not directly in the folder');",
-    'tools/page.ts': `export default () => [];\nexport const resources = [{ ...${JSON.stringify(page)}, read: () => ({ text: '<p>' }) }];`,
+    'tools/page.ts': `export const resources = [{ ...${JSON.stringify(page)}, read: () => ({ text: '<p>' }) }];`,
   });
   expect(await namesOf(server)).toEqual(['first', 'second', 'from_js']);
   expect((await callOver(server.url, 'second')).body.content[0].text).toBe('shared');

@@ -64,7 +64,7 @@ async function loadModule(file: string, importing: Promise<object>): Promise<obj
 
 function toolFileOf(file: string, module: object): ToolFile {
   const { default: made, prompts, resources } = module as { default?: unknown; prompts?: unknown; resources?: unknown };
-  const make = made ?? (prompts === undefined ? undefined : () => []); // a file may export only prompts
+  const make = made ?? ((prompts ?? resources) === undefined ? undefined : () => []); // a file may export only these
   if (typeof make !== 'function') {
     const found =
       make === undefined ? `it has none; ${leftOut(file)} would be left out` : `it is of type ${typeof make}`;
