@@ -90,6 +90,11 @@ test.each(rows(COMMANDS, 1))(
     await waitFor(async () => (await said()) === 'shared');
     writeFileSync(join(tools, '_text.ts'), "export const text = 'changed';");
     await waitFor(async () => (await said()) === 'changed');
+    writeFileSync(join(tools, '_text.cjs'), "exports.text = 'common';");
+    writeFileSync(join(tools, 'hello.ts'), sharing.replace('./_text.ts', './_text.cjs'));
+    await waitFor(async () => (await said()) === 'common');
+    writeFileSync(join(tools, '_text.cjs'), "exports.text = 'changed';");
+    await waitFor(async () => (await said()) === 'changed');
     writeFileSync(join(tools, 'hello.ts'), "export default () => { throw new Error('in the making'); };");
     await waitFor(() => /tools\/hello\.ts:1:\d+: in the making/.test(dev.stderr()));
     expect(await said()).toBe('changed');
