@@ -63,7 +63,7 @@ function deniedError(problem: Problem): RpcError {
   const data = {
     code,
     ...(retryAfterS !== null && { retryAfterS }),
-    ...('of' in problem && problem.of !== undefined && { of: problem.of }),
+    ...('of' in problem && { of: problem.of }),
     ...(problem.code === 'insufficient_scope' && { requiredScopes: problem.required }),
   };
   return { code: CODES.denied, message, data };

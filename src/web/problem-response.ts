@@ -71,7 +71,7 @@ export function problemResponse(
     detail,
     code,
     requestId,
-    ...('of' in problem && problem.of !== undefined && { of: problem.of }),
+    ...('of' in problem && { of: problem.of }),
     ...(problem.code === 'invalid_input' && { issues: problem.issues }),
     ...(problem.code === 'rotation_under_way' && { previousUntil: problem.untilMs }),
     ...(problem.code === 'insufficient_scope' && { requiredScopes: problem.required }),
@@ -137,7 +137,7 @@ function describing(problem: Problem, detail: string) {
   if (code === 'unsupported_media_type' && !problem.isEncoded) return {};
   return {
     ...(detail !== problemText(code).detail && { error_description: detail }),
-    ...('of' in problem && problem.of !== undefined && { of: problem.of }),
+    ...('of' in problem && { of: problem.of }),
   };
 }
 
