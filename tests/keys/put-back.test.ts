@@ -80,6 +80,19 @@ describe.each(rows(STORE_MODES, 1))('%s', (mode) => {
   });
 });
 
+test('an owner who is blocked after changes were lost is refused at the next poll', async () => {
+  await using started = await startApp('embedded');
+  const { app, db } = started;
+  const alice = await bearer(app, 'alice');
+  const listed = async () => (await app.call('list_api_keys', {}, alice)).status;
+  expect(await listed()).toBe(200);
+  await loseChanges(db);
+  await db.execute("INSERT INTO blocked_owners (owner) VALUES ('alice')");
+  await otherChanges(db, 4);
+  app.clock.advance(LAG_MAX_MS);
+  expect(await listed()).toBe(403);
+});
+
 test('a key whose creation was lost, of which no change tells, is believed for five minutes at most', async () => {
   await using started = await startApp('embedded');
   const { app, db, status } = started;
