@@ -173,13 +173,13 @@ test('a tool that took longer than the bound, and the key was revoked elsewhere:
   expect(await rest(started)).toEqual(['refused']);
 });
 
-test.each(WAYS_OUT.slice(0, 2))('%s: 503 if the store is away by then', async (_, use) => {
+test.each(WAYS_OUT)('%s: each call says so if the store is away by then', async (_, use) => {
   await using started = await start();
   started.during = async () => {
     await started.app.loseStore();
     started.app.clock.sleep(LAG_MAX_MS);
   };
-  expect(await use(started)).toEqual(['later']);
+  for (const seen of await use(started)) expect(seen).toBe('later');
 });
 
 test('a call that ends within the bound is not verified again', async () => {
