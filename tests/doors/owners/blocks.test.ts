@@ -111,6 +111,7 @@ test('many calls of a user at once ask the store once whether he is blocked, but
   await elsewhere.keys('block', 'alice');
   here.clock.advance(4000); // the next call polls
   expect([await statusOf(), proxy.sent(ASKED)]).toEqual([403, 2]);
+  expect(await Promise.race([...before, Bun.sleep(50).then(() => 'they wait')])).toBe('they wait');
   asked.release();
   expect(await Promise.all(before)).toEqual([403, 403]); // beyond the bound, nothing leaves for him
   expect([await statusOf(), proxy.sent(ASKED)]).toEqual([403, 2]); // nor is what was asked before kept
