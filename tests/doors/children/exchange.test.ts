@@ -421,9 +421,14 @@ describe('how many', () => {
       '30',
     ]);
     expect((await app.log()).at(-1)).toMatchObject({ event: 'Rate limit exceeded', keyId: parent.id, of: 'key' });
-    await app.call('revoke_api_key', { keyId: first.id }, await bearer(app, 'alice'));
+    app.clock.advance(30_000); // the last millisecond of the first
+    expect((await exchange(app, parent.key)).headers.get('retry-after')).toBe('1');
+    const alice = await bearer(app, 'alice');
+    await app.call('revoke_api_key', { keyId: first.id }, alice);
     expect((await exchange(app, parent.key)).status).toBe(200);
     expect((await exchange(app, parent.key)).status).toBe(429);
+    const { key } = (await app.call('rotate_api_key', { keyId: parent.id, overlapHours: 0 }, alice)).body;
+    expect((await exchange(app, key)).status).toBe(200); // all of them ended with the secret
   });
 
   test('an owner makes 100 at once, then one a second, of all keys; another owner is not held up', async () => {

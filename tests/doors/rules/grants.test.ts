@@ -32,6 +32,16 @@ test('jwt-bearer gives a child of the key, with all scopes that the rule gives, 
   });
 });
 
+test('of a long subject a child has the first 200 characters as its name', async () => {
+  await using workload = await startWorkload();
+  const { app, keyId, issuer } = workload;
+  const sub = `repo:acme/${'😀'.repeat(500)}`;
+  await app.keys('rule', 'add', keyId, '--issuer', issuer.url, '--subject', sub);
+  const { body } = await bearerGrant(workload, await workload.token({ sub }));
+  const { name } = (await app.call('whoami', {}, { 'x-api-key': body.access_token })).body;
+  expect(name).toBe(`repo:acme/${'😀'.repeat(190)}`);
+});
+
 test('living children of a rule are counted, though the key lacks the scope delegate', async () => {
   await using workload = await startWorkload({
     clock: testClock(Date.now()),
