@@ -57,6 +57,12 @@ describe('keys rule add', () => {
     ['an issuer over plain HTTP', ['--issuer', 'http://a.example', '--subject', 'a'], 2, /--issuer: expected/],
     ['a key set over plain HTTP', ['--subject', 'a', '--jwks', 'http://a.example/jwks'], 2, /--jwks: expected/],
     [
+      'a key set on loopback of an issuer that is not',
+      ['--issuer', 'https://a.example', '--subject', 'a', '--jwks', 'http://127.0.0.1/jwks'],
+      2,
+      /--jwks: expected/,
+    ],
+    [
       'a file that is not there',
       ['--subject', 'a', '--jwks', '/none/jwks.json'],
       1,
@@ -204,6 +210,7 @@ SELECT value, ?2, value, coalesce(?3, value), value, '[]', '[]', 0 FROM json_eac
     ['no key', async () => ({ keys: [] }), false],
     ['51 keys', async () => ({ keys: Array(51).fill((await createKey('ES256')).jwk) }), false],
     ['a shared secret', async () => ({ keys: [{ kty: 'oct', k: 'AAAA' }] }), false],
+    ['a shared secret without its value', async () => ({ keys: [{ kty: 'oct' }] }), false],
     ['a private key', async () => ({ keys: [{ ...(await createKey('ES256')).jwk, d: 'AAAA' }] }), false],
     ['a key that is too short', async () => ({ keys: [await rsaKeyOf(1024)] }), false],
     ['a key of the least length', async () => ({ keys: [await rsaKeyOf(2048)] }), true],
@@ -213,7 +220,7 @@ SELECT value, ?2, value, coalesce(?3, value), value, '[]', '[]', 0 FROM json_eac
     ['no set', async () => [], false],
     [
       'more than 64 KiB',
-      async () => ({ keys: [{ ...(await createKey('ES256')).jwk, x5c: 'A'.repeat(65_536) }] }),
+      async () => ({ keys: [{ ...(await createKey('ES256')).jwk, note: 'A'.repeat(65_536) }] }),
       false,
     ],
     ...['EdDSA', 'ES256', 'ES384', 'ES512', 'RS256'].map((alg): [string, () => Promise<object>, boolean] => [

@@ -413,6 +413,10 @@ test('a key set that is given anew counts within the bound', async () => {
   await workload.addRule('--jwks', file);
   app.clock.advance(1000);
   expect(await workload.use(token)).toBe(200);
+  await workload.addRule('--jwks', issuer.jwksUrl); // on loopback, as the issuer is
+  app.clock.advance(1000);
+  expect(await workload.use(token)).toBe(200);
+  expect(issuer.hits('/jwks')).toBe(2);
 });
 
 test.each([
