@@ -12,7 +12,6 @@ import {
   isSubject,
   isWithinEdits,
   REPLACEMENT,
-  reasonOf,
   SUBJECT_CHARS_MAX,
 } from '../ground/text.ts';
 import { isIdShaped } from '../keys/record.ts';
@@ -189,7 +188,6 @@ function saidOf(error: unknown, options: readonly string[]): string {
     const near = nearest(option.replace(/^-+/, ''), options);
     return `there is no option ${option}${near === undefined ? '' : `; did you mean --${near}?`}`;
   }
-  if (code !== 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') return reasonOf(error);
   return /does not take/.test(message) ? `${option} takes no value` : `${option}: expected a value`;
 }
 
