@@ -56,7 +56,7 @@ const ALL_ENDED = 'SELECT count(*) AS days, total(units) AS units FROM ended_use
 const TRIES_MAX = 5;
 
 /** Returns the units of each owner, or key, that has used any, the most first. */
-export async function usageOf(db: Database, query: UsageQuery, onRange?: OnRange): Promise<readonly Used[]> {
+export async function usageOf(db: Database, query: UsageQuery, onRange: OnRange): Promise<readonly Used[]> {
   const ended = async () => JSON.stringify(firstOf(await db.read({ sql: ALL_ENDED })));
   for (let tries = 1; ; tries += 1) {
     const before = await ended();
@@ -65,7 +65,7 @@ export async function usageOf(db: Database, query: UsageQuery, onRange?: OnRange
   }
 }
 
-async function usedIn(db: Database, { by, owner, from, to }: UsageQuery, onRange?: OnRange): Promise<Used[]> {
+async function usedIn(db: Database, { by, owner, from, to }: UsageQuery, onRange: OnRange): Promise<Used[]> {
   const isOfOne = owner !== undefined;
   const sql = SUMS[by](`k.row > ?1 AND k.row <= ?2${isOfOne ? ' AND k.user_id = ?3' : ''}`, unitsBetween(from, to));
   const rows = await endedIn(db, from, to, owner);
