@@ -86,6 +86,7 @@ test('an owner who is blocked after changes were lost is refused at the next pol
   const alice = await bearer(app, 'alice');
   const listed = async () => (await app.call('list_api_keys', {}, alice)).status;
   expect(await listed()).toBe(200);
+  await db.execute('DROP TRIGGER changes_newest_kept'); // so that the change of the block has a number that was seen
   await loseChanges(db);
   await db.execute("INSERT INTO blocked_owners (owner) VALUES ('alice')");
   await otherChanges(db, 4);
