@@ -85,7 +85,7 @@ async function write(used: readonly Used[], db: Database, { by, json, shown, io 
   for (let at = 0; at < used.length; at += PAGE_KEYS) {
     const page = used.slice(at, at + PAGE_KEYS);
     const ids = page.flatMap(({ keyId }) => keyId ?? []);
-    const keys = await admin.page({ ids }, 0, Number.MAX_SAFE_INTEGER, ids.length);
+    const keys = ids.length === 0 ? [] : await admin.page({ ids }, 0, Number.MAX_SAFE_INTEGER, ids.length);
     const names = new Map(keys.map(({ id, name }) => [id, name]));
     const nameOf = (keyId: string) => names.get(keyId) ?? '';
     const keyCells = (keyId: string | null) => (keyId === null ? ['-', DELETED] : [keyId, nameOf(keyId)]);
