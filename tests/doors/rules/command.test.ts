@@ -196,9 +196,13 @@ SELECT value, ?2, value, coalesce(?3, value), value, '[]', '[]', 0 FROM json_eac
     issuer.overrides.set('/.well-known/oauth-authorization-server', () =>
       Response.json({ issuer: 'https://elsewhere.example', jwks_uri: issuer.jwksUrl }),
     );
+    expect((await add(workload, '--subject', 'another')).code).toBe(0); // its issuer's key set is known
     const again = await add(workload, '--subject', SUBJECT, '--jwks', 'fetch');
     expect(again).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('https://elsewhere.example') });
-    expect(await listed(workload)).toMatchObject([{ id: workload.ruleId, keySet: 'file' }]);
+    expect(await listed(workload)).toMatchObject([
+      { id: workload.ruleId, keySet: 'file' },
+      { subject: 'another', keySet: 'file' },
+    ]);
     issuer.overrides.clear();
     const added = await add(workload, '--issuer', other, '--subject', 'a');
     expect(added.code).toBe(0);
@@ -217,6 +221,7 @@ SELECT value, ?2, value, coalesce(?3, value), value, '[]', '[]', 0 FROM json_eac
     ['a key that is none', async () => ({ keys: [{ kty: 'RSA' }] }), false],
     ['a key to encrypt with beside one', async () => ({ keys: [ENCRYPTING, (await createKey('ES256')).jwk] }), true],
     ['a key to encrypt with alone', async () => ({ keys: [ENCRYPTING] }), false],
+    ['one that does not say its use', async () => ({ keys: [{ ...ENCRYPTING, use: undefined }] }), false],
     ['no set', async () => [], false],
     [
       'more than 64 KiB',

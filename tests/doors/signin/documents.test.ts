@@ -168,6 +168,14 @@ describe('a document that is wrong is a page, and never a redirect', async () =>
         token_endpoint_auth_methods_supported: ['private_key_jwt', 'none'],
       }),
     ],
+    [
+      'private_key_jwt, and the like',
+      400,
+      json({
+        token_endpoint_auth_method: 'private_key_jwt',
+        token_endpoint_auth_methods_supported: ['private_key_jwt', 'client_secret_basic'],
+      }),
+    ],
     ['none', 200, json({ token_endpoint_auth_method: 'none' })],
     ['a member twice', 400, (id) => json({})(id).replace('{', '{"redirect_uris":["https://evil.example/"],')],
     ['a member twice, escaped', 400, (id) => json({})(id).replace('{', '{"cl\\u0069ent_id":"x",')],
