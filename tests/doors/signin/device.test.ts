@@ -131,7 +131,9 @@ test('who asks sooner than told is told to slow down, by five seconds each time'
   expect(await after(0)).toBe('authorization_pending');
   expect(await after(4999)).toBe('slow_down');
   expect(await after(9999)).toBe('slow_down');
-  expect(await after(15_000)).toBe('authorization_pending');
+  expect(await after(14_999)).toBe('slow_down');
+  expect(await after(20_000)).toBe('authorization_pending');
+  expect(await after(19_999)).toBe('slow_down');
 });
 
 test('after ten minutes it has ended, decided or not', async () => {
