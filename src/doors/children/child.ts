@@ -8,7 +8,7 @@ export const DELEGATE = 'delegate';
 
 /** Returns the scopes that a child has now: only those that its parent still has. */
 export function scopesUnder({ scopes }: Pick<ChildRecord, 'scopes'>, parent: readonly string[]): readonly string[] {
-  const isHeld = (scope: string) => parent.includes(scope);
+  const isHeld = (scope: string) => scope !== DELEGATE && parent.includes(scope);
   return scopes.every(isHeld) ? scopes : scopes.filter(isHeld);
 }
 

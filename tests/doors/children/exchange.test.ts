@@ -298,6 +298,16 @@ describe('a child goes with its parent', () => {
     app.clock.advance(1001);
     expect((await whoami(app, child.key)).body.scopes).toEqual(['read', 'write']);
   });
+
+  test('the scope delegate typed into its row, which no child has', async () => {
+    await using app = await createTestApp({ store: 'embedded' });
+    const parent = await app.createKey('alice', PARENT);
+    const child = await childOf(app, parent.key);
+    await run(app, `UPDATE children SET scopes = '["read","delegate"]' WHERE id = '${child.id}'`);
+    app.clock.advance(1001);
+    expect((await whoami(app, child.key)).body.scopes).toEqual(['read']);
+    expect((await exchange(app, child.key)).body.error).toBe('invalid_grant');
+  });
 });
 
 describe('a child alone', () => {
