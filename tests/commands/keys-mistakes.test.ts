@@ -105,6 +105,8 @@ test.each(WRONG.map((args) => [args.join(' ').slice(0, 60), args] as const))(
 );
 
 const README = join(import.meta.dir, '../../README.md');
+const PIPE = join(temporaryFolder(), 'pipe');
+Bun.spawnSync(['mkfifo', PIPE]);
 const A_FOLDER = { DATABASE_URL: `file:${folder}` };
 const NOT_A_FILE = `DATABASE_URL: expected a file, but this is a folder, got ${JSON.stringify(folder)}`;
 test.each([
@@ -122,6 +124,7 @@ test.each([
     'expected a backup that can be read, got "mistyped.db" (ENOENT)',
   ],
   ['restore of a folder', {}, ['restore', folder], `expected a backup, got the folder "${folder}"`],
+  ['restore of a pipe', {}, ['restore', PIPE], `expected a backup, got "${PIPE}": it is empty`],
   [
     'a backup into a folder that is not there',
     {},

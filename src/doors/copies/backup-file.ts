@@ -1,6 +1,6 @@
 // Opens a backup file: copies it with its WAL or journal, checks the copy, and migrates it.
 
-import { existsSync, realpathSync, rmSync, type Stats, statSync } from 'node:fs';
+import { realpathSync, rmSync, type Stats, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makePrivate } from '../../ground/private-files.ts';
@@ -68,7 +68,7 @@ async function copyBackup(file: string, path: string, copy: typeof copyFile): Pr
       for (const part of PARTS) {
         rmSync(`${path}${part}`, { force: true }); // a log of an earlier try would take back what the file has since
         makePrivate(`${path}${part}`);
-        if (existsSync(`${real}${part}`)) await copy(`${real}${part}`, `${path}${part}`);
+        if (isFilled(`${real}${part}`)) await copy(`${real}${part}`, `${path}${part}`);
       }
       if (statesOf(real) === before) return;
     }
@@ -88,6 +88,9 @@ async function copyFile(from: string, to: string): Promise<void> {
 }
 
 const statOf = (path: string): Stats | undefined => statSync(path, { throwIfNoEntry: false });
+
+/** Returns whether there is something to copy. A pipe has no size, and opening it would wait for a writer. */
+const isFilled = (path: string): boolean => (statOf(path)?.size ?? 0) > 0;
 
 /** Returns a text that changes whenever somebody writes to the file or to what is beside it. */
 const statesOf = (file: string): string =>
