@@ -50,15 +50,16 @@ export async function removeOld(
   for (const task of tasks) await TASKS[task].remove(db, { nowMs: clock.nowMs(), eventDays, usageDays, after: 0 });
 }
 
-// Only one of the processes that find it due gets it. A time in the future comes from a clock that was ahead.
-const TAKE = 'UPDATE upkeep SET at_ms = ?2 WHERE task = ?1 AND NOT ?2 - at_ms BETWEEN 0 AND ?3 RETURNING task';
+// Only one of the processes that find it due gets it, also when the statement is sent again. A time in the future comes from
+// a clock that was ahead.
+const TAKE = 'UPDATE upkeep SET at_ms = ?2 WHERE task = ?1 AND NOT ?2 - at_ms BETWEEN 1 AND ?3 RETURNING task';
 
 /** Returns the due tasks that this process has claimed, so that no other does them meanwhile. */
 async function takeDue(db: Database, nowMs: number): Promise<readonly Task[]> {
   const taken: Task[] = [];
   for (const task of Object.keys(TASKS) as Task[]) {
-    const { rows, repeated } = await db.write({ sql: TAKE, args: [task, nowMs, TASKS[task].everyMs], unsynced: true });
-    if (rows.length > 0 || repeated) taken.push(task);
+    const { rows } = await db.write({ sql: TAKE, args: [task, nowMs, TASKS[task].everyMs], unsynced: true });
+    if (rows.length > 0) taken.push(task);
   }
   return taken;
 }

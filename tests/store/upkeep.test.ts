@@ -10,8 +10,10 @@ import { openEmbedded, record } from '../support/embedded.ts';
 import { rows } from '../support/everything.ts';
 import { placeOf } from '../support/fill.ts';
 import { temporaryFolder } from '../support/folder.ts';
+import { startProxy } from '../support/proxy.ts';
 import { startSqld } from '../support/sqld.ts';
-import { startStore } from '../support/store-mode.ts';
+import { startStore, storeOn } from '../support/store-mode.ts';
+import { startPrimary } from '../support/template.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 import { advanceUntil, waitFor } from '../support/wait-for.ts';
 import { insertCounted, openStill } from '../uses/shared-usage.ts';
@@ -303,6 +305,24 @@ describe('the change feed', () => {
     expect(await doesIt(async () => (await ranAt('counts')) === clock.nowMs())).toBe(false);
     await setAt('records', -DAY_MS); // written while a clock was ahead
     expect(await doesIt(isDone)).toBe(true);
+  });
+
+  test('a claim whose response was lost takes a task that is due, and none that is not', async () => {
+    await using primary = await startPrimary();
+    await using proxy = await startProxy(primary.url);
+    using database = openDatabase(primary.url);
+    const clock = testClock(Date.now());
+    for (const old of [0, 1]) {
+      await addOld(database);
+      await database.execute("UPDATE upkeep SET at_ms = 0 WHERE task = 'counts'"); // due each time, and comes last
+      proxy.loseResponseTo('UPDATE upkeep');
+      const scans = proxy.sent('max(h.row)');
+      await using _ = await createTestApp({ store: storeOn({ DATABASE_URL: proxy.url }), clock });
+      clock.advance(2000);
+      await waitFor(() => proxy.sent('max(h.row)') > scans);
+      expect(await oldIn(database)).toBe(old);
+    }
+    expect(proxy.sent('UPDATE upkeep')).toBe(6); // two tasks twice, and the two lost
   });
 
   test('upkeep runs at once when a poll finds far too many changes', async () => {
