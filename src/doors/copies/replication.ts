@@ -3,6 +3,7 @@
 // if the file is still there. replica.ts decides when to step, and handles failures.
 
 import { FEED_PAGE_MAX, type FeedPage, isLost, type ReachedPosition } from '../../ground/change-feed.ts';
+import { outageIn } from '../../ground/result.ts';
 import { type Clock, sleep } from '../../ground/runtime.ts';
 import { type Database, firstOf, type Row, type Statement } from '../../store/database.ts';
 import type { FileThread } from '../../store/embedded/thread.ts';
@@ -68,7 +69,8 @@ export async function followOn(pair: Pair, isReplaced: boolean): Promise<Step> {
   try {
     return await step({ ...pair, many, few: () => thread ?? pair.local }, isReplaced);
   } finally {
-    await thread?.read({ sql: 'PRAGMA wal_checkpoint(PASSIVE)' }); // or the next commit would, in the event loop
+    // Or the next commit would, in the event loop. It fails where the disk is full; the thread must end then, too.
+    await thread?.read({ sql: 'PRAGMA wal_checkpoint(PASSIVE)' }).catch(outageIn);
     await thread?.end();
   }
 }

@@ -9,8 +9,10 @@ import { rows } from '../../../support/everything.ts';
 import { fillKeys } from '../../../support/fill.ts';
 import { diskFolder, temporaryFolder } from '../../../support/folder.ts';
 import { callAll } from '../../../support/mcp.ts';
+import { openFiles } from '../../../support/open-files.ts';
 import { startProxy, TAKING } from '../../../support/proxy.ts';
 import { runToExit, startServer } from '../../../support/server-process.ts';
+import { canMount, smallDisk } from '../../../support/small-disk.ts';
 import type { Sqld } from '../../../support/sqld.ts';
 import { storeOn } from '../../../support/store-mode.ts';
 import { startPrimary } from '../../../support/template.ts';
@@ -283,6 +285,19 @@ describe('the file', () => {
     const { code, stderr } = await runToExit({ env });
     expect([code, stderr]).toEqual([1, expect.stringContaining('DATABASE_REPLICA_FILE: expected a new file')]);
     expect(readFileSync(file, 'utf8')).toBe('precious');
+  });
+
+  test.skipIf(!canMount())('while its disk is full, each try to copy closes what it has opened', async () => {
+    using disk = smallDisk();
+    await using sqld = await startPrimary();
+    using db = openDatabase(sqld.url);
+    await fillKeys(db, 6000);
+    await using proxy = await startProxy(sqld.url);
+    await using app = await createTestApp({ store: withReplica(sqld, join(disk.folder, 'replica.db'), proxy.url) });
+    await waitFor(async () => (await app.log()).some(({ event }) => event === 'replica not in use'));
+    const tries = proxy.sent(TAKING);
+    await advanceUntil(app.clock, () => proxy.sent(TAKING) > tries + 10, 1000);
+    expect(openFiles(process.pid).filter((file) => file.startsWith(disk.folder)).length).toBeLessThan(10);
   });
 
   test('a replica file that is no file is refused at the start, and not replaced', async () => {
