@@ -123,7 +123,9 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
 }
 
 async function openingOf(config: DatabaseConfig, options: StoreOptions) {
-  if (config.mode === 'embedded') return (await import('./embedded/open.ts')).embeddedStore(config.path);
+  if (config.mode === 'embedded') {
+    return (await import('./embedded/open.ts')).embeddedStore(config.path, options.kept !== undefined);
+  }
   return (await import('./remote/open.ts')).remoteStore(config, options);
 }
 

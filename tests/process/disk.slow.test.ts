@@ -241,7 +241,7 @@ describe.skipIf(!mountable)('a disk', () => {
     );
   });
 
-  test('a start on a file that is read-only in a folder that is not is refused in one line, and works once it may write', async () => {
+  test('a start on a file that is read-only in a folder that is not is refused in one line; commands read it', async () => {
     using disk = smallDisk();
     await (await startServer({ env: envOn(disk) })).stop();
     disk.coverReadOnly('keys.db');
@@ -250,6 +250,7 @@ describe.skipIf(!mountable)('a disk', () => {
       code: 1,
       stderr: expect.stringMatching(/^mcp-key-server: DATABASE_URL: .* SQLITE_READONLY.*\n$/),
     });
+    expect(await keysCommand(envOn(disk), ['list'])).toMatchObject({ code: 0 });
     disk.uncover();
     await using server = await startServer({ env: envOn(disk) });
     expect((await (await aliceOn(server)).create()).status).toBe(200);

@@ -34,13 +34,14 @@ const DAMAGED_TEXT =
   'DATABASE_URL: the file is damaged or no database; nothing was changed. Restore it from a backup, or move it away to start empty';
 
 /**
- * Creates the database of the file, and the function that opens it; until then every statement fails.
+ * Creates the database of the file, and the function that opens it; until then every statement fails. A server is refused a
+ * file that it may not write; commands read it.
  *
  * SQLite checkpoints the log when the last connection is closed, which the runtime does at the latest when the process
  * ends. A read-only connection can't, and while it is open no other does: it is closed first, or, if the log was lost,
  * left open for the system to close.
  */
-export function embeddedStore(path: string) {
+export function embeddedStore(path: string, isServer: boolean) {
   const idle = embeddedDatabase(path, { readOnly: true });
   let state: 'not open' | 'opening' | FilePlace | 'closed' = 'not open';
   let isChecked = false; // in this turn of the event loop
@@ -63,7 +64,7 @@ export function embeddedStore(path: string) {
     replica: null,
     async open() {
       state = 'opening';
-      await openFile(db, path);
+      await openFile(db, path, isServer);
       await idle.read(SIZE); // opens the log
       state = placeOf(path);
     },
@@ -105,7 +106,7 @@ function statsOf(path: string): Stats | undefined {
   }
 }
 
-async function openFile(db: Database, path: string): Promise<void> {
+async function openFile(db: Database, path: string, isServer: boolean): Promise<void> {
   const isNew = !mustBeFile(path)?.size;
   try {
     makePrivate(path);
@@ -114,7 +115,7 @@ async function openFile(db: Database, path: string): Promise<void> {
     if (isNew) await db.read({ sql: 'PRAGMA auto_vacuum = INCREMENTAL' });
     await db.read({ sql: 'PRAGMA journal_mode = WAL' }); // SQLite refuses it in a transaction
     await migrate(db);
-    await db.write(NO_ROWS);
+    if (isServer) await db.write(NO_ROWS);
   } catch (error) {
     db.close();
     if (isOutage(error, 'damaged')) throw new UnusableDatabase(DAMAGED_TEXT);
