@@ -66,7 +66,7 @@ export function logRefusal(
   { error, reason, about = {} }: RefusalReason & { readonly error?: string },
 ): void {
   if (reason === null) return;
-  const fields = { requestId, route, error, reason, ...about };
+  const fields = { requestId, route, ...(error !== undefined && { error }), reason, ...about };
   log.warnThrottled('OAuth request refused', `${route} ${reason} ${about.keyId}`, fields);
 }
 
