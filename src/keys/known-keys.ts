@@ -97,7 +97,8 @@ export class KnownKeys {
   recall(keyHash: string, nowMs: number): KnownKey | null | undefined {
     const known = this.#usable.get(keyHash);
     if (known === undefined) return this.#recallRefused(keyHash, nowMs);
-    return nowMs < known.staleAtMs && this.#isAsRead(known) ? known : undefined;
+    if (!this.#isAsRead(known)) return undefined;
+    return nowMs < known.staleAtMs || !this.isUsable(known) ? known : undefined;
   }
 
   /** Reads a key that isn't cached; null: there is none. What is only stale takes nothing from the caller's budget. */
@@ -137,9 +138,9 @@ export class KnownKeys {
     return known !== null && refusalAt(known, this.#options.clock.nowMs()) === null;
   }
 
-  /** Returns whether the feed has named neither its owner nor its parent since this key was read. */
-  #isAsRead({ readVersion, userId, parent }: KnownKey): boolean {
-    if (this.#owners.hasChangedSince(readVersion, userId)) return false;
+  /** Returns whether the feed has named neither this key since it was read, nor its owner or parent. */
+  #isAsRead({ staleAtMs, readVersion, userId, parent }: KnownKey): boolean {
+    if (staleAtMs === CHANGED || this.#owners.hasChangedSince(readVersion, userId)) return false;
     if (parent === null) return true;
     const known = this.#usable.get(parent.keyHash) ?? this.#refused.get(parent.keyHash)?.key ?? null;
     return known === parent.key && known?.staleAtMs !== CHANGED;

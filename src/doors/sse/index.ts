@@ -52,7 +52,7 @@ export function openSse() {
       }
       return {
         sse: { get, isUnlisted: reusePort },
-        messages: { post: (context, body) => post(context, body, core.log) },
+        messages: { post: (context, body) => post(context, body, core.log), isUnlisted: reusePort },
       };
     },
     count: (): number => loaded?.sessions.count() ?? 0,
