@@ -22,6 +22,7 @@ describe('paths', () => {
       '/mcp',
       '/sse',
       '/messages',
+      '/token',
       '/mcp/health',
       '/openapi.json',
       '/widgets/preview',
