@@ -10,13 +10,13 @@ import plan from './plan.js' with { type: 'text' };
 import sharedByPage from './shared-by-page.js' with { type: 'text' };
 
 const PARTS = {
-  'shared-by-page.js': sharedByPage,
   'opened-owner.js': openedOwner,
   'operator.js': operator,
   'operator-keys.js': operatorKeys,
   'operator-search.js': operatorSearch,
   'owners-list.js': ownersList,
   'plan.js': plan,
+  'shared-by-page.js': sharedByPage,
 };
 
 export const createPart = (): Fragment => inlineFragment('operator.js', 'operatorPart', PARTS);

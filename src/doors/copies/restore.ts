@@ -48,7 +48,7 @@ async function lastStatements({ read }: Backup, newest: number, { isNew, actor }
   ];
 }
 
-/** Restores into a file that is held alone (exclusive-file.ts). Throws a StoreOutage if there is no room, and then changes nothing. */
+/** Restores into an exclusive file (exclusive-file.ts). Throws a StoreOutage if there is no room, and then changes nothing. */
 export async function restoreFile(db: Database, backup: Backup, options: RestoreOptions): Promise<void> {
   await db.read({ sql: 'ATTACH ? AS backup', args: [backup.path] }); // SQLite refuses it in a transaction
   const after = await knownUpTo(db, backup);

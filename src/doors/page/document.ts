@@ -34,9 +34,9 @@ import signIn from './sign-in.js' with { type: 'text' };
 import tokenSignIn from './token-sign-in.js' with { type: 'text' };
 
 const PARTS = {
-  'external-sign-in.js': externalSignIn,
-  'token-sign-in.js': tokenSignIn,
+  'decisions.js': decisions,
   'drafts.js': drafts,
+  'external-sign-in.js': externalSignIn,
   'key-children.js': keyChildren,
   'key-form.js': keyForm,
   'key-panel.js': keyPanel,
@@ -45,7 +45,7 @@ const PARTS = {
   'page.js': page,
   'session.js': session,
   'sign-in.js': signIn,
-  'decisions.js': decisions,
+  'token-sign-in.js': tokenSignIn,
 };
 
 export interface KeysPageOptions {

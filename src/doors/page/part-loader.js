@@ -16,7 +16,10 @@ export function dropPart() {
   page.part = null;
 }
 
-/** Loads the part. `begins`: the person has no keys, and came for nothing else. `back`: what was left to sign in (external-sign-in.js). */
+/**
+ * Loads the part. `begins`: the person has no keys, and came for nothing else. `back`: what was left to sign in
+ * (external-sign-in.js).
+ */
 export async function loadPart(begins, back) {
   const { session, task } = page;
   try {

@@ -1,5 +1,5 @@
-// Draws the sign-in card with this server's ways to sign in: at an app or an issuer (external-sign-in.js), with a link from the
-// operator, or with a pasted token.
+// Draws the sign-in card with this server's ways to sign in: at an app or an issuer (external-sign-in.js), with a link from
+// the operator, or with a pasted token.
 
 import { html, redraw } from '../../pages/widgets/draw.js';
 import { complaint, copyGesture, copyText, setup, workButton } from '../../pages/widgets/parts.js';
