@@ -66,7 +66,7 @@ const SET_BY_GUARDS: Readonly<Record<keyof Call, boolean>> = {
  * an Error for what would replace a part of the call: tool files may add anything, or return no value at all.
  */
 export function addTo<Context extends object, Add extends object>(context: Context, added: Add): Context & Add {
-  if ((added as object) === context) return context as Context & Add;
+  if ((added as object) === context || added === PASS.value) return context as Context & Add;
   for (const name in added) {
     const isTaken = SET_BY_GUARDS[name as keyof Call] === false;
     if (isTaken && added[name] !== Reflect.get(context, name)) {
