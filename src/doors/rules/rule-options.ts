@@ -73,7 +73,7 @@ async function readKeySet(bytes: Uint8Array): Promise<Result<string, string>> {
   const refused = (expected: string) => malformed('jwks', expected);
   if (bytes.length > KEY_SET_BYTES_MAX) return refused(`a key set of at most ${KEY_SET_BYTES_MAX / 1024} KiB`);
   const keys = strictObject(bytes)?.keys;
-  if (!Array.isArray(keys) || keys.length > KEYS_MAX || !keys.every(isObject)) {
+  if (!Array.isArray(keys) || keys.length < 1 || keys.length > KEYS_MAX || !keys.every(isObject)) {
     return refused(`a JSON Web Key Set of 1 to ${KEYS_MAX} keys`);
   }
   if (keys.some((key) => PRIVATE.some((name) => Object.hasOwn(key, name)))) {
