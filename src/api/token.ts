@@ -46,7 +46,7 @@ export function tokenRoutes(options: TokenOptions) {
       ...authorizationServer?.(issuer),
       ...(keyScopes.length > 0 && { scopes_supported: keyScopes }),
     });
-  const places = [METADATA, METADATA + publicPath];
+  const places = [...new Set([METADATA, METADATA + publicPath])];
   return {
     token: tokenRoute(grantTypes, log),
     server: places.map((path) => ({ path, ...(authorizationServer === null ? NOT_THERE : { get: describe }) })),
