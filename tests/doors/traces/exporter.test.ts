@@ -2,6 +2,7 @@
 // dropped is counted.
 
 import { expect, test } from 'bun:test';
+import { type TestClock, testClock } from '../../support/clock.ts';
 import { type Collector, startCollector } from '../../support/collector.ts';
 import { createTestApp, type Env, metricsOf, type TestApp } from '../../support/test-app.ts';
 import { advanceUntil, waitFor } from '../../support/wait-for.ts';
@@ -9,14 +10,49 @@ import { advanceUntil, waitFor } from '../../support/wait-for.ts';
 const METRICS_TOKEN = 'a-token-of-tests-for-metrics';
 const WAITING_MAX = 2048;
 const BATCH_MAX = 512;
+/** Longer than each pause between two requests: so a timer says which of both it is. */
+const TIMEOUT_MS = 40_000;
+
+type WatchedClock = TestClock & { readonly timersMs: () => number[] };
+
+/** The clock that says for how long each timer was set that neither ran nor was cancelled. */
+function watchedClock(): WatchedClock {
+  const clock = testClock();
+  const timers = new Set<{ ms: number }>();
+  const after: TestClock['after'] = (ms, run) => {
+    const timer = { ms };
+    timers.add(timer);
+    const cancel = clock.after(ms, () => {
+      timers.delete(timer);
+      run();
+    });
+    return () => {
+      timers.delete(timer);
+      cancel();
+    };
+  };
+  return { ...clock, after, timersMs: () => [...timers].map(({ ms }) => ms) };
+}
 
 async function start(collector: Pick<Collector, 'url'>, env: Env = {}) {
-  const app = await createTestApp({
-    env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, METRICS_TOKEN, RATE_LIMIT_REQUESTS: '0', ...env },
-  });
+  const clock = watchedClock();
+  const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_EXPORTER_OTLP_TIMEOUT: String(TIMEOUT_MS) };
+  const app = await createTestApp({ clock, env: { ...settings, METRICS_TOKEN, RATE_LIMIT_REQUESTS: '0', ...env } });
   const key = (await app.keys('create', '--user', 'alice', '--name', 'n', '--scope', 'read')).trim();
-  return { app, key };
+  return { app, clock, key };
 }
+
+/** Waits for a timer between `minMs` and `maxMs`, moves the clock to its end, and returns how long it was. */
+async function passTimer(clock: WatchedClock, minMs: number, maxMs: number): Promise<number> {
+  const found = () => clock.timersMs().find((ms) => ms >= minMs && ms <= maxMs);
+  await waitFor(() => found() !== undefined);
+  const ms = found() ?? 0;
+  clock.advance(ms);
+  return ms;
+}
+
+/** The same, for the pause between two requests, whichever it is. */
+const passPause = (clock: WatchedClock): Promise<number> => passTimer(clock, 500, TIMEOUT_MS - 1);
 
 async function calls(app: TestApp, key: string, count: number): Promise<void> {
   for (let made = 0; made < count; made += 64) {
@@ -56,15 +92,13 @@ test.each<[string, () => Response]>([
   '%s: the batch is sent again after a second, then doubled, at most five times, and dropped',
   async (_what, respond) => {
     using collector = startCollector();
-    const { app, key } = await start(collector);
+    const { app, clock, key } = await start(collector);
     collector.respond(respond);
     await calls(app, key, 3);
-    app.clock.advance(5000);
-    await waitFor(() => collector.asked() === 1);
+    clock.advance(5000);
     for (let retries = 0; retries < 5; retries += 1) {
-      const startedMs = app.clock.nowMs();
-      await advanceUntil(app.clock, () => collector.asked() === retries + 2, 250 * 2 ** retries);
-      expect(app.clock.nowMs() - startedMs).toBeGreaterThanOrEqual((1000 * 2 ** retries) / 2); // less its jitter
+      await waitFor(() => collector.asked() === retries + 1);
+      await passTimer(clock, (1000 * 2 ** retries) / 2, 1000 * 2 ** retries); // with its jitter
     }
     await waitFor(async () => (await droppedOf(app)) === 3);
     expect(collector.asked()).toBe(6);
@@ -75,60 +109,63 @@ test.each<[string, () => Response]>([
 
 test('Retry-After counts, within a minute in all', async () => {
   using collector = startCollector();
-  const { app, key } = await start(collector);
+  const { app, clock, key } = await start(collector);
   collector.respond(() => new Response('', { status: 429, headers: { 'retry-after': '25' } }));
   await app.useKey(key);
-  app.clock.advance(5000);
-  await waitFor(() => collector.asked() === 1);
-  for (const asked of [2, 3]) {
-    const startedMs = app.clock.nowMs();
-    await advanceUntil(app.clock, async () => collector.asked() === asked, 1000);
-    expect(app.clock.nowMs() - startedMs).toBeGreaterThanOrEqual(24_000);
+  clock.advance(5000);
+  for (const asked of [1, 2]) {
+    await waitFor(() => collector.asked() === asked);
+    expect(await passPause(clock)).toBe(25_000);
   }
   await waitFor(async () => (await droppedOf(app)) === 1); // a fourth would come after more than a minute
   await app.close();
 });
 
-/** Returns after how long it has asked so often, while the receiver responds 429 with this Retry-After. */
-async function msUntilAsked(retryAfter: string, often: number): Promise<number> {
+/** Returns how long it pauses before its second request, and so on, while the receiver responds 429 with this Retry-After. */
+async function pausesMs(retryAfter: string, count: number): Promise<number[]> {
   using collector = startCollector();
-  const { app, key } = await start(collector);
+  const { app, clock, key } = await start(collector);
   collector.respond(() => new Response('', { status: 429, headers: { 'retry-after': retryAfter } }));
   await app.useKey(key);
-  app.clock.advance(5000);
-  await waitFor(() => collector.asked() === 1);
-  const startedMs = app.clock.nowMs();
-  await advanceUntil(app.clock, () => collector.asked() === often, 1000);
+  clock.advance(5000);
+  const pauses: number[] = [];
+  while (pauses.length < count) pauses.push(await passPause(clock));
+  await waitFor(() => collector.asked() === 1 + count);
   await app.close();
-  return app.clock.nowMs() - startedMs;
+  return pauses;
 }
 
-// The clock of tests begins at 03:00 on 2 January 2026.
+// The clock of tests begins at 03:00 on 2 January 2026, and 5 seconds have passed.
 test.each(['Fri, 02 Jan 2026 03:00:30 GMT', 'Friday, 02-Jan-26 03:00:30 GMT', 'Fri Jan  2 03:00:30 2026'])(
   'Retry-After may be a date: %s',
   async (date) => {
-    expect(await msUntilAsked(date, 2)).toBeGreaterThanOrEqual(24_000);
+    expect(await pausesMs(date, 1)).toEqual([25_000]);
   },
 );
 
 test.each(['Sun, 06 Nov 1994 08:49:37 GMT', 'Fri, 99 Foo', '0', '1.5', '-1', 'soon 2'])(
   'Retry-After: %s names no later time, and changes nothing',
   async (value) => {
-    expect(await msUntilAsked(value, 6)).toBeGreaterThanOrEqual(15_000);
+    const [first = 0, second = 0, third = 0] = await pausesMs(value, 3);
+    expect(first).toBeLessThanOrEqual(1000);
+    expect(second).toBeWithin(1000, 2001);
+    expect(third).toBeWithin(2000, 4001);
   },
 );
 
 test('a batch is dropped after a minute in all, though its last request has no response yet', async () => {
   using collector = startCollector();
-  const { app, key } = await start(collector, { OTEL_EXPORTER_OTLP_TIMEOUT: '50000' });
+  const { app, clock, key } = await start(collector, { OTEL_EXPORTER_OTLP_TIMEOUT: '50000' });
   collector.respond(() => new Promise<Response>(() => {}));
   await app.useKey(key);
-  app.clock.advance(5000);
+  clock.advance(5000);
   await waitFor(() => collector.asked() === 1);
-  const startedMs = app.clock.nowMs();
-  await advanceUntil(app.clock, async () => (await droppedOf(app)) === 1, 1000);
+  clock.advance(50_000);
+  const pauseMs = await passTimer(clock, 500, 1000);
+  await waitFor(() => collector.asked() === 2);
+  expect(await passTimer(clock, 9000, 10_000)).toBe(10_000 - pauseMs);
+  await waitFor(async () => (await droppedOf(app)) === 1);
   expect(collector.asked()).toBe(2);
-  expect(app.clock.nowMs() - startedMs).toBeLessThanOrEqual(62_000);
   await app.close();
 });
 
@@ -168,13 +205,15 @@ test.each<[string, () => Response, number]>([
 
 test('a receiver that hangs: one request at a time, 2,048 spans wait, the others are dropped, and a line a minute says so', async () => {
   using collector = startCollector();
-  const { app, key } = await start(collector);
+  const { app, clock, key } = await start(collector);
   collector.respond(() => new Promise<Response>(() => {}));
   await calls(app, key, WAITING_MAX + 100);
   expect(collector.asked()).toBe(1);
   expect(await droppedOf(app)).toBe(100);
   expect(await dropLines(app)).toMatchObject([{ count: 1, reason: 'too many wait' }]);
-  await advanceUntil(app.clock, async () => collector.asked() === 2, 1000); // it was late, and comes again
+  clock.advance(TIMEOUT_MS);
+  await passPause(clock);
+  await waitFor(() => collector.asked() === 2); // it was late, and comes again
   await calls(app, key, 10);
   expect(await dropLines(app)).toHaveLength(1);
   await advanceUntil(app.clock, async () => (await dropLines(app)).length === 2, 5000);
