@@ -73,7 +73,7 @@ export function operatorSearch({ open, shown }) {
     view: () => html`<form role="search" class="field" at="operator search" onsubmit=${({ target }) => findBusily(target.elements.wanted)}>
       <div class="line tools">
         <select at="meaning" aria-label="Search for" onchange=${mean}>
-          ${Object.entries(MEANINGS).map(([meaning, label]) => html`<option value=${meaning} selected=${meaning === 'owner'}>${label}</option>`)}
+          ${Object.entries(MEANINGS).map(([meaning, label]) => html`<option value=${meaning} selected=${meaning === search.meaning}>${label}</option>`)}
         </select>
         <div class="line wide"><input name="wanted" at="wanted" aria-label=${MEANINGS[search.meaning]} autocomplete="off" autocapitalize="off"
           oninput=${type} />

@@ -57,8 +57,8 @@ function toolsOf(list, search) {
       inputType === 'insertFromPaste' || target.value.length >= list.search.length + PASTED_MIN,
     );
   return html`<div class="line tools">
-    <input type="search" at="search" placeholder=${hint} aria-label="Search names, scopes and ids" autocomplete="off"
-      oninput=${type} />
+    <input type="search" at="search" value=${list.search} placeholder=${hint} aria-label="Search names, scopes and ids"
+      autocomplete="off" oninput=${type} />
     ${
       keys.length >= TOOLS_FROM &&
       html`<select at="order" aria-label="Sort by" onchange=${({ target }) => change(list, { order: target.value })}>

@@ -118,8 +118,8 @@ export function askAbout(key, kind, { callTool, calls, done, missed, close }) {
   const choice = (isBusy) => html`<fieldset class="stack" aria-label="How to rotate it" disabled=${isBusy}>
     ${ROTATIONS.map(
       ([hours, label, effect]) => html`<label class="sentence">
-        <input type="radio" name="rotate ${id}" value=${hours} at="hours ${hours} of ${id}" checked=${hours > 0}
-          onchange=${choose} />
+        <input type="radio" name="rotate ${id}" value=${hours} at="hours ${hours} of ${id}"
+          checked=${hours === overlapHours} onchange=${choose} />
         <span>${label}<br /><small>${effect}</small></span>
       </label>`,
     )}

@@ -8,7 +8,7 @@ import { register } from '../../support/hand-over.ts';
 import { askForKey, pollForKey } from '../../support/key-request.ts';
 import { type Answers, lenientIssuer } from '../../support/lenient-issuer.ts';
 import { ADMINS, type Env, type TestApp } from '../../support/test-app.ts';
-import { appForBrowser, follow, holdBack, link, pasteToken, said, withKeysPage } from './keys-page.ts';
+import { adminLink, appForBrowser, find, follow, holdBack, link, pasteToken, said, withKeysPage } from './keys-page.ts';
 
 const signIn = (page: Page) => page.getByRole('button', { name: /^Sign in with 127\.0\.0\.1:/ }).click();
 const nameField = (where: Pick<Page, 'getByRole'>) => where.getByRole('textbox', { name: 'Name' });
@@ -251,6 +251,58 @@ describeInBrowser('what is typed before a link asks for a decision', (browser) =
       await page.getByText('Signed in as bob').waitFor();
       expect(await nameField(page).inputValue()).toBe('client.example');
       expect(await box(page, 'write').isChecked()).toBe(true);
+    });
+  });
+});
+
+describeInBrowser('what is chosen and searched in a list that comes back', (browser) => {
+  test('is what is shown: how to rotate a key, and which keys are listed', async () => {
+    await using app = await appForBrowser({ env: { OAUTH_DEVICE: '1' } });
+    const { key } = await app.createKey('alice', { name: 'billing' });
+    await app.createKey('alice', { name: 'ci' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      const leaveAndComeBack = async () => {
+        await page.getByRole('link', { name: 'A program asks for a key' }).click();
+        await press(page, 'Cancel');
+      };
+      const list = page.getByRole('searchbox');
+      await list.fill('bill');
+      await page.getByText('1 of 2 keys', { exact: true }).waitFor();
+      await leaveAndComeBack();
+      await page.getByText('1 of 2 keys', { exact: true }).waitFor();
+      expect(await list.inputValue()).toBe('bill');
+
+      await press(page, 'Rotate billing');
+      const question = page.getByRole('group', { name: 'Rotate billing?' });
+      const leaked = question.getByRole('radio', { name: /^It leaked/ });
+      const end = question.getByRole('combobox', { name: 'Expires' });
+      await leaked.check();
+      await end.selectOption('in 30 days');
+      await leaveAndComeBack();
+      expect(await leaked.isChecked()).toBe(true);
+      expect(await end.inputValue()).toBe('30');
+      await question.getByRole('radio', { name: /^Replace it/ }).check();
+      await end.selectOption('as before');
+      await leaveAndComeBack();
+      expect(await leaked.isChecked()).toBe(false);
+      expect(await end.inputValue()).toBe('');
+      await question.getByRole('button', { name: 'Rotate', exact: true }).click();
+      await page.getByRole('group', { name: 'New key of billing' }).waitFor();
+      expect((await app.useKey(key)).status).toBe(200);
+    });
+  });
+
+  test('is what an admin searches for: an owner is found by what the choice says', async () => {
+    await using app = await appForBrowser({ env: ADMINS });
+    await app.createKey('acme', { name: 'leaked' });
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
+      const meaning = page.getByLabel('Search for');
+      await meaning.selectOption('A whole key');
+      await press(page, 'Your keys');
+      await press(page, 'Owners');
+      expect(await meaning.inputValue()).toBe('whole');
+      await find(page, 'Owner, exactly', 'acme');
+      await page.getByRole('region', { name: 'Owner acme' }).waitFor();
     });
   });
 });
