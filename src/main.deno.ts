@@ -100,8 +100,12 @@ export const runtime: Runtime = {
   env,
   sha256: (text, encoding) => hash('sha256', text, encoding),
   writeOut,
-  writeErr: (text) => {
-    Deno.stderr.writeSync(new TextEncoder().encode(text));
+  writeErr(text) {
+    try {
+      Deno.stderr.writeSync(new TextEncoder().encode(text));
+    } catch {
+      // nobody reads stderr
+    }
   },
   serve,
   // For tool files, src/import-map.json maps `mcp-key-server` to tools/folder/module.ts.

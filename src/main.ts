@@ -95,7 +95,7 @@ export const runtime: Runtime = {
   env: process.env,
   sha256: Bun.SHA256.hash,
   writeOut: writerTo(Bun.stdout),
-  writeErr: (text) => void writeErr(text).catch(() => {}), // stderr is closed
+  writeErr: (text) => void writeErr(text).catch(() => {}), // nobody reads stderr
   serve,
   async importTool(path) {
     provideOwnModule();

@@ -1,9 +1,11 @@
 // The reader of the log may end before the server does, like a log collector that is restarted.
 
-import { expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
-import { temporaryFolder } from '../support/folder.ts';
+import { rows } from '../support/everything.ts';
+import { diskFolder, fill, temporaryFolder } from '../support/folder.ts';
+import { commandOf, type Runtime } from '../support/server-process.ts';
 import { freePorts } from '../support/sqld.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -59,21 +61,42 @@ test('a reader that pauses gets every line afterwards, whole and in order', asyn
   expect(events.at(-1)).toMatchObject({ event: 'stopped' });
 });
 
-test('with its stderr closed the server starts, and stops in order', async () => {
-  const folder = temporaryFolder();
-  const [port = 0] = freePorts(1);
-  const child = Bun.spawn(['sh', '-c', 'exec "$0" "$1" 2>&-', process.execPath, MAIN], {
-    cwd: folder,
-    env: { PORT: String(port) },
-    stdout: 'pipe',
+/** Ways of a shell to run a program whose stderr takes nothing. */
+const DEAF = {
+  closed: 'exec "$@" 2>&-',
+  'without a reader': 'mkfifo said && exec 3<>said 2>said 3<&- && exec "$@"',
+};
+
+const PLACES = rows(['bun', 'deno'] as const, 1).flatMap((runtime) =>
+  Object.entries(DEAF).map(([way, script]) => [way, runtime, script] as const),
+);
+
+describe.each(PLACES)('with stderr %s, on %s,', (_, runtime: Runtime, script) => {
+  const startIn = (folder: string, port = 0) =>
+    Bun.spawn(['sh', '-c', script, 'sh', ...commandOf(runtime)], {
+      cwd: folder,
+      env: { PATH: process.env.PATH ?? '', PORT: String(port) },
+      stdout: 'pipe',
+    });
+
+  test('the server starts, and stops in order', async () => {
+    const [port = 0] = freePorts(1);
+    const child = startIn(diskFolder(), port);
+    const isUp = () =>
+      fetch(`http://127.0.0.1:${port}/mcp/health`).then(
+        ({ status }) => status === 200, // its database is open, so it obeys signals
+        () => false,
+      );
+    await waitFor(isUp);
+    child.kill('SIGTERM');
+    expect(await child.exited).toBe(0);
+    const log = await new Response(child.stdout).text();
+    expect(log).toContain('"event":"stopped"');
+    expect(log).not.toContain('"level":"error"');
   });
-  const isUp = () =>
-    fetch(`http://127.0.0.1:${port}/mcp/health`).then(
-      ({ status }) => status === 200, // its database is open, so it obeys signals
-      () => false,
-    );
-  await waitFor(isUp);
-  child.kill('SIGTERM');
-  expect(await child.exited).toBe(0);
-  expect(await new Response(child.stdout).text()).toContain('"event":"stopped"');
+
+  test('a start that fails ends', async () => {
+    const child = startIn(fill(diskFolder(), { 'data/keys.db': 'no database' }));
+    expect(await child.exited).toBe(1);
+  });
 });
