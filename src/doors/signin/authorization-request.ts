@@ -31,7 +31,7 @@ export interface AuthorizationRequest {
 export type Decision =
   | { readonly kind: 'ask'; readonly request: AuthorizationRequest }
   /** Redirects to the client with an error. */
-  | { readonly kind: 'error_redirect'; readonly location: string; readonly refusal: AuthorizationRefusal }
+  | { readonly kind: 'error_redirect'; readonly location: string; readonly refusal: RequestFault }
   /** The page has the status of `problem`, by default 400. */
   | {
       readonly kind: 'error_page';

@@ -183,9 +183,7 @@ function partsOf(body: unknown): { parameters: URLSearchParams | null; decided: 
 const invalid = (detail: string) => err(invalidInput('', detail, detail));
 
 const whyNot = (decision: Exclude<Decision, { kind: 'ask' }>): string =>
-  decision.kind === 'error_page'
-    ? decision.why
-    : `The request is refused: ${new URL(decision.location).searchParams.get('error')}`;
+  decision.kind === 'error_page' ? decision.why : `The request is refused: ${decision.refusal.error}`;
 
 function html(status: number, page: string, problem?: Problem): Response {
   const common = {

@@ -264,6 +264,15 @@ describe('what else is wrong goes back to the client', () => {
     await expectReason(page, { error, reason, ...('resource' in changed && { resource: changed.resource }) });
   });
 
+  test('who made a click reads the error of this server, not one that the redirect URI has itself', async () => {
+    const own = await register(app, [`${CALLBACK}?error=of+the+client`]);
+    const clicked = await makeForConnection(app, own.page({ response_type: 'token' }), await bearer(app, 'alice'));
+    expect([clicked.status, ((await clicked.json()) as { detail: string }).detail]).toEqual([
+      400,
+      'The request is refused: unsupported_response_type',
+    ]);
+  });
+
   test('a resource may be this server, its transports, or another one of OAUTH_RESOURCES, with a slash at the end or not', async () => {
     const good = [app.url, `${app.url}/mcp`, `${app.url}/sse`, RESOURCE];
     for (const resource of [...good, ...good.map((url) => `${url}/`)]) {
