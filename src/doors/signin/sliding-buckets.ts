@@ -12,27 +12,24 @@ export function createSlidingBuckets({ most, inS }: SlidingRate, clock: Clock) {
   /** When each taken token comes back (monotonic), the soonest first. */
   const buckets = createLruCache<readonly number[]>({ entries: TOKEN_BUCKETS_MAX });
 
-  function outOf(who: string): readonly number[] {
+  /** Returns which tokens of a bucket are out, and the seconds until there is one to take. Reads the clock once for both. */
+  function stateOf(who: string) {
     const nowMs = clock.monotonicMs();
-    return (buckets.get(who) ?? []).filter((backAtMs) => backAtMs > nowMs);
-  }
-
-  function waitIn(out: readonly number[]): number {
+    const out = (buckets.get(who) ?? []).filter((backAtMs) => backAtMs > nowMs);
     const awaited = out[out.length - most];
-    return awaited === undefined ? 0 : (awaited - clock.monotonicMs()) / 1000;
+    return { nowMs, out, waitS: awaited === undefined ? 0 : (awaited - nowMs) / 1000 };
   }
 
   return {
     /** Takes a token and returns 0; or takes none, and returns the seconds until there is one. */
     take(who: string): number {
-      const out = outOf(who);
-      const seconds = waitIn(out);
-      if (seconds === 0) buckets.set(who, [...out, clock.monotonicMs() + inS * 1000]);
-      return seconds;
+      const { nowMs, out, waitS } = stateOf(who);
+      if (waitS === 0) buckets.set(who, [...out, nowMs + inS * 1000]);
+      return waitS;
     },
     /** Returns what `take` would return, but takes nothing. */
-    waitS: (who: string): number => waitIn(outOf(who)),
+    waitS: (who: string): number => stateOf(who).waitS,
     /** Gives back the token that was taken last, which was not needed. */
-    give: (who: string): void => buckets.set(who, outOf(who).slice(0, -1)),
+    give: (who: string): void => buckets.set(who, stateOf(who).out.slice(0, -1)),
   };
 }
