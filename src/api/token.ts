@@ -17,7 +17,7 @@ import { json } from '../web/headers.ts';
 import { createRefuse, hasTwice, parameter, type Refusal, refused } from './oauth.ts';
 
 /** A successful response (RFC 6749 §5.1). */
-export type AccessToken = ReturnType<typeof accessToken>;
+type AccessToken = ReturnType<typeof accessToken>;
 
 /** Resolves with the client's token, a refusal, or a problem; that of a key is `invalid_grant`. The form has no field twice. */
 export type Redeem = (form: URLSearchParams, caller: Caller) => Promise<Result<AccessToken, Refusal | Problem>>;
