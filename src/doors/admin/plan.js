@@ -2,7 +2,7 @@
 
 import { html } from '../../pages/widgets/draw.js';
 import { amountWords, isCount, readLimit, readQuota, readUses } from '../../pages/widgets/key-row.js';
-import { formats, inWords } from '../../pages/widgets/parts.js';
+import { formats, inWords, isolated } from '../../pages/widgets/parts.js';
 import { given } from './shared-by-page.js';
 
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -42,17 +42,17 @@ export const planWords = ({ limit, quota, keysMax, metadata }) => ({
   Limit: orNone(limit),
   Quota: orNone(quota),
   'Keys, at most': inWords(keysMax),
-  Data: dataWords(metadata),
+  Data: isolated(dataWords(metadata)),
 });
 
 /** Returns the settings of a key in words. */
 export const keyWords = ({ name, scopes, expiresAt, limit, quota, metadata }) => ({
-  Name: name,
+  Name: isolated(name),
   Scopes: scopes.join(' ') || 'none',
   Ends: expiresAt === null ? 'never' : formats.short.format(expiresAt),
   Limit: orNone(limit),
   Quota: orNone(quota),
-  Data: dataWords(metadata),
+  Data: isolated(dataWords(metadata)),
 });
 
 /** Returns what has changed between two such records, in words. */

@@ -3,7 +3,7 @@
 import { change, h, html } from './draw.js';
 import { STATES } from './key-row.js';
 import { ownerLine } from './owner-line.js';
-import { countWords, HEADING, icon, inWords, pill, setup, toldView, workButton } from './parts.js';
+import { countWords, HEADING, icon, inWords, isolated, pill, setup, toldView, workButton } from './parts.js';
 
 const { compare } = new Intl.Collator('en', { numeric: true });
 const ranks = Object.keys(STATES);
@@ -69,10 +69,10 @@ function toolsOf(list, search) {
   ${toldView(said.id === undefined ? said : foundWords(list))}`;
 }
 
-/** Returns words about the key that was searched for, as it is now. A name is isolated, as in nameOf. */
+/** Returns words about the key that was searched for, as it is now. */
 function foundWords({ keys, said: { id, more } }) {
   const { name, state } = keys.find((key) => key.id === id) ?? {};
-  return state ? `It is “\u2068${name}\u2069”, ${STATES[state][0].toLowerCase()}. ${more}` : '';
+  return state ? `It is “${isolated(name)}”, ${STATES[state][0].toLowerCase()}. ${more}` : '';
 }
 
 function statesOf(list) {

@@ -98,6 +98,9 @@ export function nameOf(name) {
   return html`<b title=${name}><bdi>${String(name)}</bdi>${odd && html` <small class="warn">(${odd})</small>`}</b>`;
 }
 
+/** Isolates a text that anyone may have chosen, as nameOf does, where it is part of a sentence without elements. */
+export const isolated = (text) => `\u2068${text}\u2069`;
+
 /** Draws scopes. At most `max` are visible at once; the others unfold. */
 export function scopeList(scopes, max) {
   const item = (scope) => html`<li><bdi title=${scope}>${scope}</bdi></li>`;

@@ -122,7 +122,7 @@ describeInBrowser('what is typed before signing in at an issuer again', (browser
       expect(await page.locator('#quota-plan').inputValue()).toBe('50');
       expect(await page.locator('#limit-plan').inputValue()).toBe('100'); // as it is now
       await page.getByRole('button', { name: 'Save' }).first().click();
-      await said(page, 'Saved. Quota: was none, is 50 a day; Data: was none, is plan=gold.');
+      await said(page, 'Saved. Quota: was none, is 50 a day; Data: was \u2068none\u2069, is \u2068plan=gold\u2069.');
     }));
 
   inRest(test)('by an admin in one of all keys is there, in the choice that was looked at', () =>

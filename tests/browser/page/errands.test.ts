@@ -27,12 +27,28 @@ describeInBrowser('an edit that is saved', (browser) => {
       await page.getByLabel('Quota', { exact: true }).fill('50');
       await page.getByLabel('Data').fill('plan=gold');
       await press(page, 'Save');
-      await said(page, /Quota: was 3 a day, is 50 a day; Data: was plan=pro, is plan=gold\. Note what it was/);
+      await said(
+        page,
+        /Quota: was 3 a day, is 50 a day; Data: was \u2068plan=pro\u2069, is \u2068plan=gold\u2069\. Note what it was/,
+      );
       await press(page, 'More about production');
       await press(page, 'Change: production');
       await page.getByLabel('Quota', { exact: true }).fill('9');
       await press(page, 'Save');
       await said(page, 'Quota: was 7 a month, is 9 a month.');
+    });
+  });
+
+  test('says a name of another direction apart from the words around it', async () => {
+    await using app = await appForBrowser({ env });
+    await app.createKey('acme', { name: '\u202egnillib' });
+    await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
+      await press(page, 'All keys');
+      await page.getByRole('button', { name: /^More about/ }).click();
+      await page.getByRole('button', { name: /^Change: / }).click();
+      await page.getByRole('textbox', { name: 'Name' }).fill('billing');
+      await press(page, 'Save');
+      await said(page, 'Saved. Name: was \u2068\u202egnillib\u2069, is \u2068billing\u2069. Note what it was');
     });
   });
 
