@@ -113,11 +113,12 @@ export function createCodeStore(db: Database, keysMax: number) {
       const attempt = crypto.randomUUID();
       const fairnessKey = record.userId;
       const fingerprint = fingerprintOf(record.keyHash);
-      await db.writeAll([
+      const [, taken] = await db.writeAll([
         { sql: MAKE, args: [...insertArgs(record, keysMax, made), hash], fairnessKey },
         { sql: TAKE, args: [hash, attempt, record.id, fingerprint, handed && JSON.stringify(handed)], fairnessKey },
       ]);
-      return (await db.read({ sql: HAS_TAKEN, args: [hash, attempt], fairnessKey })).length > 0;
+      if (taken?.rows.length === 1) return true;
+      return (await db.read({ sql: HAS_TAKEN, args: [hash, attempt], fairnessKey })).length > 0; // by an earlier try
     },
 
     ask: createAsk(db),

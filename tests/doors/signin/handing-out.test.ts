@@ -11,8 +11,11 @@ import { databaseOf } from '../../support/database-client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { CALLBACK, codeByClick, codeFor, handOver, register, sentBack } from '../../support/hand-over.ts';
 import { askAsPerson, askForKey, pollForKey, postForm } from '../../support/key-request.ts';
+import { startProxy } from '../../support/proxy.ts';
 import { refusal } from '../../support/refusal.ts';
-import { bearer, createTestApp, eventsIn, type TestApp } from '../../support/test-app.ts';
+import { storeOn } from '../../support/store-mode.ts';
+import { startPrimary } from '../../support/template.ts';
+import { bearer, createTestApp, eventsIn, listedKeys, type TestApp } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 const ENV = { OAUTH_REDIRECTS: 'loopback https://client.example/back', OAUTH_RESOURCES: 'https://other.example/mcp' };
@@ -172,6 +175,35 @@ test('while the database is away nobody gets a key, and each is told so in its o
   expect([page.status, page.headers.get('location'), page.headers.get('retry-after')]).toEqual([503, null, '1']);
   expect(await page.text()).toContain('role="alert"');
   expect(await client.redeem(code)).toEqual({ status: 503, body: refusal('temporarily_unavailable') });
+});
+
+test('a new key is handed out once it is made, though its response is lost, or the primary is away right afterwards', async () => {
+  await using sqld = await startPrimary();
+  await using proxy = await startProxy(sqld.url);
+  const store = storeOn({ ...sqld.env, DATABASE_URL: proxy.url });
+  await using app = await createTestApp({ env: { ...ENV, OAUTH_DEVICE: '1' }, store });
+  const alice = await bearer(app, 'alice');
+  const client = await register(app);
+  const byClick = async () => {
+    const code = await codeByClick(app, client.page(), alice);
+    return () => client.redeem(code);
+  };
+  const byDevice = async () => {
+    const { device_code: deviceCode, user_code: userCode } = (await askForKey(app)).body;
+    await askAsPerson(app, 'decision', { userCode, approve: true, name: 'by a device', scopes: ['read'] }, alice);
+    return () => pollForKey(app, deviceCode);
+  };
+  for (const decided of [byClick, byDevice]) {
+    const redeemLost = await decided();
+    proxy.loseResponseTo('UPDATE codes SET taken_by');
+    expect((await redeemLost()).status).toBe(200);
+    const redeemAway = await decided();
+    proxy.refuse('FROM codes WHERE hash = ?1 AND taken_by');
+    expect((await redeemAway()).status).toBe(200);
+    proxy.refuse(null);
+    expect((await redeemAway()).body).toEqual(refusal('invalid_grant'));
+  }
+  expect(await listedKeys(app, 'alice')).toHaveLength(4);
 });
 
 test('a server that has not read its secret yet registers nobody while the database is away', async () => {
