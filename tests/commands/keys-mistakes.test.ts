@@ -6,7 +6,9 @@ import { existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFile
 import { join } from 'node:path';
 import { clockFinding } from '../../src/commands/keys/doctor.ts';
 import { makeCertificate } from '../support/certificate.ts';
+import { run } from '../support/command.ts';
 import { executeAt, openDatabase } from '../support/database-client.ts';
+import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import {
   jsonLines,
@@ -18,6 +20,7 @@ import {
   startKeys,
 } from '../support/keys-command.ts';
 import { startProxy } from '../support/proxy.ts';
+import { commandOf } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
 import { bearer, createTestApp, TEST_SECRET } from '../support/test-app.ts';
@@ -586,4 +589,28 @@ test('a folder that can’t be used is a sentence, whatever a command wanted the
   const backup = join(temporaryFolder(), 'backup.db');
   expect((await keys('backup', backup)).code).toBe(0);
   expect(await keysProcess({ ...env, TMPDIR: file }, ['restore', backup, '--yes'])).toEqual(refused('scandir'));
+});
+
+/** Runs a command as a user of whom the system knows only the number, as containers do. */
+const AS_NUMBER = ['unshare', '--map-user=54321', '--map-group=54321'];
+const cannotMap = Bun.spawnSync([...AS_NUMBER, 'true']).exitCode !== 0;
+
+describe.skipIf(cannotMap)('a user without a name', () => {
+  const RUN = { bun: [process.execPath, '--no-env-file'], deno: [commandOf('deno')[0] ?? '', 'run', '--allow-all'] };
+  test.each(rows(['bun', 'deno'] as const, 1))(
+    'is a number in the trail, and needs HOME to keep a key, on %s',
+    async (on) => {
+      const command = [...AS_NUMBER, ...RUN[on], join(import.meta.dir, '../../src/commands/keys.ts')];
+      const runAs = (args: readonly string[], more = {}) =>
+        run([...command, ...args], { cwd: temporaryFolder(), env: { ...env, ...more } });
+      expect(await runAs(['block', `of ${on}`])).toMatchObject({ code: 0 });
+      const events = jsonLines(await keys('events', '--user', `of ${on}`, '--json'));
+      expect(events).toMatchObject([{ kind: 'blocked', actor: 'uid 54321' }]);
+      expect(await runAs(['header', 'http://127.0.0.1:9'], { HOME: '', DENO_DIR: temporaryFolder() })).toEqual({
+        code: 1,
+        stdout: '',
+        stderr: 'keys: HOME: expected the folder of the user, in which the key is kept, but it is not set\n',
+      });
+    },
+  );
 });

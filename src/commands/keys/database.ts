@@ -30,9 +30,20 @@ export function byCommand({ env }: Pick<IoStreams, 'env'>): Origin {
 // Looks first where names are kept: Bun's userInfo repeats the variable USER, and says "unknown" without it.
 function userName(): string {
   const uid = process.getuid?.();
-  return listedName(uid) ?? (userInfo().username === NO_NAME ? `uid ${uid}` : userInfo().username);
+  return listedName(uid) ?? nameBySystem() ?? `uid ${uid}`;
 }
 
+/** Returns the user's name as the runtime finds it; undefined if there is none, of which Deno makes an error. */
+function nameBySystem(): string | undefined {
+  try {
+    const { username } = userInfo();
+    return username === NO_NAME ? undefined : username;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What Bun says. */
 const NO_NAME = 'unknown';
 const USERS_FILE = '/etc/passwd';
 

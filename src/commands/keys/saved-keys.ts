@@ -43,7 +43,7 @@ export function openKept({ env }: IoStreams, server: string, signal: AbortSignal
   // The server reads neither variable.
   const { XDG_CONFIG_HOME = '', HOME } = env as Readonly<Record<string, string | undefined>>;
   // Relative paths are ignored (XDG Base Directory Specification): `~/.config` would be a folder in this one.
-  const configs = isAbsolute(XDG_CONFIG_HOME) ? XDG_CONFIG_HOME : join(HOME || homedir(), '.config');
+  const configs = isAbsolute(XDG_CONFIG_HOME) ? XDG_CONFIG_HOME : join(HOME || homeBySystem(), '.config');
   const folder = join(configs, 'mcp-key-server');
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const path = join(folder, 'keys.json');
@@ -87,6 +87,16 @@ export function openKept({ env }: IoStreams, server: string, signal: AbortSignal
      */
     alone: <T>(found: () => T | undefined, use: () => Promise<T>) => locked(ofServer, found, use),
   };
+}
+
+/** Returns the user's home without HOME. Throws a CommandError if there is none, as of a user without a name. */
+function homeBySystem(): string {
+  let home: string | null = null; // which Deno returns, and for which Bun throws an error
+  try {
+    home = homedir();
+  } catch {}
+  if (home) return home;
+  throw new CommandError('HOME: expected the folder of the user, in which the key is kept, but it is not set');
 }
 
 /** Removes what has ended: each name has its own child, and may be that of one job. */
