@@ -36,10 +36,10 @@ export const token = command({
     if (jwt.kind === 'jwks' || jwt.kind === 'discovery')
       throw new CommandError('tokens come from the issuer here: JWT_ISSUER or JWT_JWKS_URL is set', 2);
     const page = link ? pageAddress(parsed.value) : null;
-    const secret = jwt.kind === 'secret' ? jwt.secret : keptSecret(jwt.folder, io);
     const nowS = Math.floor(Date.now() / 1000);
     const endS = nowS + lastsMs / 1000;
     if (endS > EXP_S_MAX) throw new UsageError('--expires: expected an end that servers take, before the year 5138');
+    const secret = jwt.kind === 'secret' ? jwt.secret : keptSecret(jwt.folder, io);
     const unsigned = new SignJWT(Object.fromEntries(options.claim))
       .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
       .setSubject(sub)

@@ -1,7 +1,7 @@
 // `bun run token`: one JWT on stdout. process/start-hints.test.ts has servers that take it.
 
 import { describe, expect, test } from 'bun:test';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { decodeJwt, jwtVerify } from 'jose';
 import { main } from '../../src/commands/token.ts';
@@ -118,9 +118,14 @@ describe('what it cannot do is said on stderr, with a non-zero exit', () => {
     [['--sub', 'a'.repeat(256)], {}, '--sub: expected 1 to 255 characters'],
     [['--sub', 'alice'], { JWT_SECRET: 'short' }, 'JWT_SECRET: expected at least 32 bytes'],
     [['--sub', 'alice'], { JWT_ISSUER: 'https://id.example' }, 'tokens come from the issuer'],
-  ] as [string[], Record<string, string>, string][])('%# is refused with a line', async (args, env, said) => {
-    const { code, stdout, stderr } = await mint(args, env);
-    expect({ code, stdout }).toEqual({ code: said.startsWith('JWT_SECRET') ? 1 : 2, stdout: '' });
-    expect(stderr).toContain(said);
-  });
+  ] as [string[], Record<string, string>, string][])(
+    '%# is refused with a line, and no secret is made',
+    async (args, env, said) => {
+      const folder = temporaryFolder();
+      const { code, stdout, stderr } = await mint(args, env, folder);
+      expect({ code, stdout }).toEqual({ code: said.startsWith('JWT_SECRET') ? 1 : 2, stdout: '' });
+      expect(stderr).toContain(said);
+      expect(readdirSync(folder)).toEqual([]);
+    },
+  );
 });
