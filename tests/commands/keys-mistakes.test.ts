@@ -185,6 +185,13 @@ test('the secret of user tokens is not needed, but doctor misses it', async () =
   expect({ code, stdout }).toEqual({ code: 1, stdout: expect.stringMatching(/^bad +configuration +JWT_SECRET: /) });
 });
 
+test('doctor has a line for each variable that is wrong', async () => {
+  const { code, stdout } = await keysCommand({ ...env, PORT: '80a', TRUST_PROXY: 'x' }, ['doctor']);
+  const said =
+    'bad  configuration  PORT: expected 0-65535, got "80a"\nbad  configuration  TRUST_PROXY: expected 0-32, got "x"\n';
+  expect({ code, stdout }).toEqual({ code: 1, stdout: said });
+});
+
 test('what a name has to move the cursor, or to turn the text around, is not shown', async () => {
   await using app = await createTestApp({ store: 'embedded' });
   await app.createKey('alice');

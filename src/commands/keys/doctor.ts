@@ -35,7 +35,7 @@ export const verb = command({
       findings.push(...(await databaseFindings(io, config)), ...(await serverFindings(config)));
     } catch (error) {
       if (!(error instanceof CommandError)) throw error;
-      findings.push(['bad', 'configuration', error.message]);
+      for (const line of error.message.split('\n')) findings.push(['bad', 'configuration', line]);
     }
     await io.writeTable(findings);
     if (findings.some(([state]) => state === 'bad')) throw new CommandError('something is wrong');
