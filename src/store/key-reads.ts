@@ -156,9 +156,12 @@ export const keyReads = (primary: Database, replica: Replica | null, lookups: re
 
 // A page of the change feed.
 
-/** Reads after the seq ?1. The change with that seq is included, if it still exists, for its mark. */
+/**
+ * Reads after the seq ?1. The change with that seq is included, if it still exists, for its mark. A mark is a text already
+ * here, because a time that was typed by hand (owners.changed_at_ms) may be beyond JavaScript's integers.
+ */
 export const CHANGES = `SELECT f.database_id, f.pruned_seq, max(f.pruned_seq, coalesce(n.seq, 0)) AS newest_seq,
-n.changed_at_ms || n.key_hash AS newest_mark, c.seq, c.changed_at_ms, c.key_hash,
+n.changed_at_ms || n.key_hash AS newest_mark, c.seq, c.changed_at_ms || c.key_hash AS mark, c.key_hash,
 EXISTS (SELECT 1 FROM api_keys WHERE foreign_hash IN (key_hash, second_hash)) AS holds_foreign,
 EXISTS (SELECT 1 FROM rules) AS holds_rules
 FROM feed f LEFT JOIN changes n ON n.seq = (SELECT max(seq) FROM changes) LEFT JOIN changes c ON c.seq >= ?1
@@ -168,11 +171,7 @@ export function pageOf(rows: readonly Row[], seq: number): FeedPage {
   const first = firstOf(rows);
   const listed = rows
     .filter((row) => row.seq !== null)
-    .map((row) => ({
-      seq: wholeIn(row, 'seq'),
-      changed: textIn(row, 'key_hash'),
-      mark: `${row.changed_at_ms}${row.key_hash}`,
-    }));
+    .map((row) => ({ seq: wholeIn(row, 'seq'), changed: textIn(row, 'key_hash'), mark: textIn(row, 'mark') }));
   const seen = listed[0]?.seq === seq ? listed.shift() : undefined;
   return {
     databaseId: textIn(first, 'database_id'),

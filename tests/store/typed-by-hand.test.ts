@@ -2,6 +2,9 @@
 
 import { expect, test } from 'bun:test';
 import { databaseOf, openDatabase } from '../support/database-client.ts';
+import { jsonLines, keysCommand } from '../support/keys-command.ts';
+import { startSqld } from '../support/sqld.ts';
+import { storeOn } from '../support/store-mode.ts';
 import { createTestApp } from '../support/test-app.ts';
 
 const COLUMNS = 'id, user_id, name, key_hash, scopes, active, created_at_ms';
@@ -67,3 +70,25 @@ test.each(['row', ...NUMBERS])('%s beyond 2^53 is refused when it is typed', asy
     );
   }
 });
+
+test.each(['embedded', 'remote'] as const)(
+  '%s: a time of an owner beyond 2^53, as in nanoseconds, is a change like any other',
+  async (store) => {
+    await using sqld = store === 'remote' ? await startSqld() : null;
+    await using app = await createTestApp({ store: sqld === null ? store : storeOn(sqld.env) });
+    const { key } = await app.createKey('alice');
+    expect((await app.useKey(key)).status).toBe(200);
+    using shell = openDatabase(sqld?.url ?? databaseOf(app));
+    const setting = "quota_requests = 1, quota_period = 'day'";
+    await shell.execute("INSERT INTO owners (owner, keys_max, changed_at_ms) VALUES ('alice', 5, 1796000000000000000)");
+    await shell.execute(`UPDATE owners SET ${setting}, changed_at_ms = changed_at_ms + 1 WHERE owner = 'alice'`);
+    app.clock.advance(1001);
+    expect([(await app.useKey(key)).status, (await app.useKey(key)).status]).toEqual([200, 429]);
+    await shell.execute("INSERT INTO blocked_owners (owner, blocked_at_ms) VALUES ('bob', 1796000000000000000)");
+    const env = { DATABASE_URL: sqld?.url ?? databaseOf(app), TZ: 'UTC' };
+    expect((await keysCommand(env, ['block'])).stdout).toContain('bob');
+    expect(jsonLines(await keysCommand(env, ['block', '--json']))).toEqual([
+      { owner: 'bob', blockedAt: '9999-12-31T23:59:59.999Z' },
+    ]);
+  },
+);

@@ -2,7 +2,7 @@
 
 import type { Origin } from '../../keys/actor.ts';
 import type { OwnerSettings } from '../../keys/record.ts';
-import { type Database, firstOf, type Value } from '../../store/database.ts';
+import { type Database, firstOf, held, type Value } from '../../store/database.ts';
 import { LAST_CHANGE, writeAsRead } from '../../store/key-changes.ts';
 import { OWNER_SETTINGS, storedOwnerOf } from '../../store/owner-settings.ts';
 import { columnsOf } from '../../store/rows.ts';
@@ -40,7 +40,8 @@ ON CONFLICT DO NOTHING RETURNING owner`;
 const UNBLOCK = `UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 AND ${LAST_CHANGE.owner} = ?3
 RETURNING owner`;
 
-const BLOCKED_AFTER = 'SELECT owner, blocked_at_ms FROM blocked_owners WHERE owner > ?1 ORDER BY owner LIMIT 1000';
+const BLOCKED_AFTER = `SELECT owner, ${held('blocked_at_ms')} AS blocked_at_ms
+FROM blocked_owners WHERE owner > ?1 ORDER BY owner LIMIT 1000`;
 
 /** Keys that one statement deletes: it holds up other writers for milliseconds. */
 export const DELETED_AT_ONCE = 100;
