@@ -15,10 +15,14 @@ export const quoted = (name: unknown): string => `"${String(name).replaceAll('"'
 
 const COLUMNS = 'SELECT name, type, pk FROM pragma_table_info(?) ORDER BY pk';
 
-/**
- * Yields a table's rows along its primary key, after the row `after` if given. `columnsFrom` says which columns it has.
- * Clamps numbers typed by hand that JavaScript can't represent (db/README.md).
- */
+/** Selects columns of table `t`. Clamps numbers typed by hand that JavaScript can't represent (db/README.md). */
+const selected = (columns: readonly Row[]): string =>
+  columns
+    .map(({ name, type }) => [quoted(name), type] as const)
+    .map(([name, type]) => (type === 'INTEGER' ? `${held(`t.${name}`)} AS ${name}` : `t.${name}`))
+    .join(', ');
+
+/** Yields a table's rows along its primary key, after the row `after` if given. `columnsFrom` says which columns it has. */
 export async function* pagesOf(
   read: Read,
   table: string,
@@ -27,14 +31,11 @@ export async function* pagesOf(
 ): AsyncGenerator<readonly Row[]> {
   const columns = await columnsFrom({ sql: COLUMNS, args: [table] });
   const key = columns.filter(({ pk }) => Number(pk) > 0).map(({ name }) => String(name));
-  const selected = columns.map(({ name, type }) =>
-    type === 'INTEGER' ? `${held(`t.${quoted(name)}`)} AS ${quoted(name)}` : `t.${quoted(name)}`,
-  );
   const places = key.map((name) => `t.${name}`);
   const isAfter = `WHERE (${places}) > (${key.map(() => '?')})`;
   for (let last = after; ; ) {
     const page = await read({
-      sql: `SELECT ${selected} FROM ${table} t ${last === undefined ? '' : isAfter} ORDER BY ${places} LIMIT ${rows}`,
+      sql: `SELECT ${selected(columns)} FROM ${table} t ${last === undefined ? '' : isAfter} ORDER BY ${places} LIMIT ${rows}`,
       args: last === undefined ? [] : key.map((name) => last?.[name] ?? null),
     });
     if (page.length > 0) yield page;
@@ -130,6 +131,6 @@ async function putAnew(copying: Copying, announcedBy: 'owner' | 'rules', where: 
 
 /** Reads rows, with the columns that the copy has: a newer version may have added some to the database. */
 async function rowsOf({ from, copy }: Copying, table: string, where: string, args: readonly string[]) {
-  const columns = (await copy({ sql: COLUMNS, args: [table] })).map(({ name }) => name);
-  return from({ sql: `SELECT ${columns} FROM ${table} ${where}`, args });
+  const columns = await copy({ sql: COLUMNS, args: [table] });
+  return from({ sql: `SELECT ${selected(columns)} FROM ${table} t ${where}`, args });
 }

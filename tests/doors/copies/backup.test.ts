@@ -86,11 +86,15 @@ test('what changes while a remote database is copied is in the backup', async ()
   ];
   const alice = await bearer(app, 'alice');
   const primary = openDatabase(sqld.url);
-  await primary.batch(rulesOf('removed', kept.id, 'one'));
+  await primary.batch(['ALTER TABLE api_keys ADD COLUMN "group" TEXT', ...rulesOf('removed', kept.id, 'one')]);
   const file = join(temporaryFolder(), 'backup.db');
   const done = backUp({ mode: 'remote', url: proxy.url, authToken: null, replicaFile: null }, file);
   await waitFor(() => proxy.sent('FROM rules t') > 0); // keys were read before
   await primary.batch(["DELETE FROM rules WHERE id = 'removed'", ...rulesOf('added', kept.id, 'other')]);
+  await primary.batch([
+    `UPDATE api_keys SET name = 'new', "group" = 'by hand' WHERE id = '${kept.id}'`,
+    "INSERT INTO blocked_owners (owner, blocked_at_ms) VALUES ('carol', 1796000000000000000)",
+  ]);
   primary.close();
   await app.call('revoke_api_key', { keyId: revoked.id }, alice);
   await app.call('delete_api_key', { keyId: deleted.id }, alice);
@@ -102,6 +106,12 @@ test('what changes while a remote database is copied is in the backup', async ()
     { id: revoked.id, active: 0 },
     { id: kept.id, active: 1 },
     { id, active: 1 },
+  ]);
+  expect(await rows('SELECT name, "group" FROM api_keys WHERE "group" IS NOT NULL')).toEqual([
+    { name: 'new', group: 'by hand' },
+  ]);
+  expect(await rows('SELECT owner, blocked_at_ms FROM blocked_owners')).toEqual([
+    { owner: 'carol', blocked_at_ms: Number.MAX_SAFE_INTEGER },
   ]);
   expect(await rows('SELECT id, issuer, jwks FROM rules JOIN issuers USING (issuer)')).toEqual([
     { id: 'added', issuer: 'other', jwks: 'added' },

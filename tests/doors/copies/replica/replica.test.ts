@@ -459,6 +459,15 @@ ON CONFLICT DO UPDATE SET limit_requests = ?2`,
   db.close();
 });
 
+test('a replica follows on behind a time that was typed beyond 2^53', async () => {
+  await using sqld = await startPrimary();
+  await using app = await createTestApp({ store: withReplica(sqld) });
+  await opened(app);
+  await executeAt(sqld.url, "INSERT INTO blocked_owners (owner, blocked_at_ms) VALUES ('bob', 1796000000000000000)");
+  await changeOne(app);
+  await advanceUntil(app.clock, async () => (await replicaState(app)) === 'in_use', 100);
+});
+
 test('a replica that was closed follows no more', async () => {
   await using sqld = await startPrimary();
   await using proxy = await startProxy(sqld.url);
