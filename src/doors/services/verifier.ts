@@ -234,10 +234,8 @@ class KeyVerifier implements Verifier {
   #known: Moment | undefined;
   #boundMs = 0;
   readonly #closing = new AbortController();
-  /** Whether the request of the loop reports units: then closing waits for it. */
-  #isReporting = false;
-  /** Questions under way that report units: for these, too. */
-  readonly #reporting = new Set<Promise<ServerResponse>>();
+  /** Requests, and checks that ask ahead, that report units: closing waits for them. */
+  readonly #reporting = new Set<Promise<unknown>>();
   readonly #first: Promise<Next>;
   readonly #listening: Promise<void>;
   #closed: Promise<void> | undefined;
@@ -283,13 +281,13 @@ class KeyVerifier implements Verifier {
     this.#closing.abort();
     this.#turns.turnAway();
     const giveUp = setTimeout(() => this.#server.close(), CLOSE_MS_MAX / 2);
-    await Promise.all([this.#isReporting && this.#listening, ...this.#reporting]);
+    await Promise.all(this.#reporting);
     clearTimeout(giveUp);
     for (let pauseMs = PAUSE_MS_MIN; this.#unreported.size > 0 && performance.now() < untilMs; ) {
       const reports = this.#take();
       const fields = { cursor: this.#cursor, used: textOf(reports) };
       const leftMs = Math.max(1, untilMs - performance.now());
-      const { status } = await this.#server.post('/changes', fields, leftMs).catch(() => NO_RESPONSE);
+      const { status } = await this.#server.post('/changes', fields, leftMs);
       if (!isRefused(status)) continue;
       this.#reportLater(reports);
       const waitMs = Math.min(pauseMs, Math.max(0, untilMs - performance.now()));
@@ -340,7 +338,7 @@ class KeyVerifier implements Verifier {
   /** Asks for more units. That question reports the admitted call, unless it is refused or fails. */
   #askAhead(key: string, { hash, tell, holders }: CachedAnswer, units: number): void {
     this.#spend(holders, units); // at once: another question may be answered first, or this one refused
-    void this.#ask(key, hash, units, [{ tell, units, holders }]);
+    this.#noteReporting(this.#ask(key, hash, units, [{ tell, units, holders }]));
   }
 
   #admit({ tell, holders }: CachedAnswer, units: number): void {
@@ -353,6 +351,11 @@ class KeyVerifier implements Verifier {
       holder.left -= units;
       holder.unreported += units;
     }
+  }
+
+  #noteReporting(reporting: Promise<unknown>): void {
+    this.#reporting.add(reporting);
+    void reporting.then(() => this.#reporting.delete(reporting));
   }
 
   /** Queues units for a later report, added to those of the same key. */
@@ -422,10 +425,10 @@ class KeyVerifier implements Verifier {
     const reports = this.#take((one) => one.holders.some((holder) => holders.includes(holder)));
     const fields = { token: key, lease: cursor, used: textOf(reports), ...(cost !== 1 && { cost: String(cost) }) };
     const withinMs = Math.max(QUESTION_MS_MIN, this.#questionMs - sinceMs(began));
-    const response = this.#server.ask(fields, withinMs).catch(() => this.#noAnswer());
-    if (reports.length + ahead.length > 0) this.#reporting.add(response);
-    const { status, retryAfterS, body } = await response;
-    this.#reporting.delete(response);
+    const asking = this.#server.ask(fields, withinMs);
+    if (reports.length > 0) this.#noteReporting(asking);
+    const { status, retryAfterS, body } = await asking;
+    if (status === NO_RESPONSE.status) this.#refuseWaiting();
     if (status === 200)
       return this.#answered({ hash, body, asked, cursor, reports: this.#settle([...reports, ...ahead]) });
     this.#reportLater(ahead);
@@ -443,17 +446,16 @@ class KeyVerifier implements Verifier {
   }
 
   /** Refuses those who wait, and who would: each would wait in vain. */
-  #noAnswer(): ServerResponse {
+  #refuseWaiting(): void {
     this.#isAway = true;
     this.#turns.turnAway();
-    return NO_RESPONSE;
   }
 
+  /** Decides by a successful response (isAnswer). */
   #answered({ hash, body, asked, cursor, reports }: Answered): Answer | undefined {
     this.#forget(hash);
     if (body.active !== true) return { is: 'refused', refused: refusal('invalid_api_key') };
-    if (typeof body.fresh_ms !== 'number' || typeof body.bound_ms !== 'number') return UNAVAILABLE;
-    if (sinceMs(asked) > body.fresh_ms + body.bound_ms) return this.#server.warn(LATE);
+    if (sinceMs(asked) > Number(body.fresh_ms) + Number(body.bound_ms)) return this.#server.warn(LATE);
     const identity = identityOf(body);
     if (!isLease(body) || cursor !== this.#cursor || cursor === '') return { is: 'once', identity };
     const question = { askedMs: asked.awakeMs, reports };
@@ -552,27 +554,24 @@ class KeyVerifier implements Verifier {
     const reports = this.#take();
     const isAllReported = this.#unreported.size === 0;
     const withinMs = this.#known === undefined ? QUESTION_MS_MAX : 2 * this.#boundMs;
-    this.#isReporting = reports.length > 0;
-    try {
-      const fields = { cursor: this.#cursor, used: textOf(reports) };
-      const { status, retryAfterS, body } = await this.#server.post('/changes', fields, withinMs);
-      if (isRefused(status)) this.#reportLater(reports);
-      else this.#settle(reports);
-      if (status !== 200) return { is: 'failed', retryAfterMs: (retryAfterS ?? Number.POSITIVE_INFINITY) * 1000 };
+    const asking = this.#server.post('/changes', { cursor: this.#cursor, used: textOf(reports) }, withinMs);
+    if (reports.length > 0) this.#noteReporting(asking);
+    const { status, retryAfterS, body } = await asking;
+    if (isRefused(status)) this.#reportLater(reports);
+    else this.#settle(reports);
+    if (status === 200) {
       this.#applyChanges(body, asked);
       return { is: 'again', atMs: isAllReported ? asked.awakeMs + this.#boundMs / 4 : 0 };
-    } catch {
-      this.#settle(reports);
-      if (sinceMs(asked) >= withinMs) return { is: 'again', atMs: 0 };
-      return { is: 'failed', retryAfterMs: Number.POSITIVE_INFINITY };
     }
+    if (status === NO_RESPONSE.status && sinceMs(asked) >= withinMs) return { is: 'again', atMs: 0 };
+    return { is: 'failed', retryAfterMs: (retryAfterS ?? Number.POSITIVE_INFINITY) * 1000 };
   }
 
-  /** Drops what may have changed, according to an answer (isAnswer). */
+  /** Drops what may have changed, by a successful response (isAnswer). */
   #applyChanges(body: Body, asked: Moment): void {
     if (body.all === true) this.#forgetAll();
-    for (const mark of body.changed as readonly unknown[]) {
-      for (const hash of [...(this.#byMark.get(String(mark)) ?? [])]) this.#forget(hash);
+    for (const mark of body.changed as readonly string[]) {
+      for (const hash of [...(this.#byMark.get(mark) ?? [])]) this.#forget(hash);
     }
     this.#isAway = false;
     this.#cursor = String(body.cursor);
@@ -653,6 +652,7 @@ interface ServerResponse {
   readonly body: Body;
 }
 
+/** Stands for a request without a response. */
 const NO_RESPONSE: ServerResponse = { status: 0, retryAfterS: undefined, body: {} };
 
 /** What to do about an error of the server. */
@@ -711,7 +711,7 @@ class Server {
     return this.post('/introspect', { ...fields, ...this.#resource }, withinMs);
   }
 
-  /** Throws if there is no response, or none that can be parsed. */
+  /** Resolves with NO_RESPONSE if there is none in time, or a successful one of something else. */
   async post(path: string, fields: Readonly<Record<string, string>>, withinMs: number): Promise<ServerResponse> {
     // No combined signal, because on Node 20 each leaves something behind in a signal that lives on.
     const hangUp = new AbortController();
@@ -736,7 +736,7 @@ class Server {
     } catch (thrown) {
       if (isOver) this.warn('no response in time');
       else if (!hangUp.signal.aborted) this.warn(reasonOf(thrown));
-      throw thrown;
+      return NO_RESPONSE;
     } finally {
       clearTimeout(timer);
       this.#open.delete(hangUp);

@@ -348,3 +348,29 @@ test('close waits for a question under way that reports units, and all are count
   await closing;
   await waitFor(async () => Object.values(await at.usesOf('alice'))[0] === letIn);
 }, 60_000);
+
+test('close reports what a question would have that still waits for its turn', async () => {
+  await using at = await startServers('embedded', ['bun'], { RATE_LIMIT_REQUESTS: '320' });
+  const { key } = await at.createKey('alice');
+  const verifier = createVerifier({ url: at.url, ...(await at.createKey('operator', ['introspect'])) });
+  const isCounted = async (units: number) => Object.values(await at.usesOf('alice'))[0] === units;
+  // Of 10 units, the check that leaves 2 asks for more. Those before it are reported first.
+  for (let checks = 0; checks < 8; checks += 1) expect((await verifier.verify(key)).ok).toBe(true);
+  await waitFor(() => isCounted(8));
+  const released = Promise.withResolvers<void>();
+  let held = 0;
+  at.between = async (path, passOn) => {
+    if (path !== '/introspect') return passOn();
+    held += 1;
+    await released.promise;
+    return passOn();
+  };
+  const strangers = Array.from({ length: QUESTIONS_MAX }, () => verifier.verify(stranger()));
+  await waitFor(() => held === QUESTIONS_MAX);
+  expect((await verifier.verify(key)).ok).toBe(true);
+  await verifier.close();
+  released.resolve();
+  expect((await Promise.all(strangers)).filter(({ ok }) => ok)).toEqual([]);
+  expect(held).toBe(QUESTIONS_MAX);
+  await waitFor(() => isCounted(9));
+}, 60_000);
