@@ -98,7 +98,7 @@ export function decide(
   if (redirectUri === null || !client.redirectUris.some((uri) => isSameRedirect(uri, redirectUri))) {
     return errorPage(client.host === null ? PAGES.redirect : PAGES.notInDocument, about);
   }
-  if (!client.isAdmitted(redirectUri)) return errorPage(PAGES.notAdmitted, about);
+  if (!client.isAdmitted) return errorPage(PAGES.notAdmitted, about);
   const back = { redirectUri, state, issuer: servers.url };
   const asked = requestIn(get, servers);
   if (!asked.ok) {

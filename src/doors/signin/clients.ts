@@ -26,8 +26,8 @@ export interface Client {
   readonly host: string | null;
   /** Whether its document, which somebody has listed, names its redirect URIs. */
   readonly isListed: boolean;
-  /** Returns whether a key may now be sent to one of its redirect URIs. */
-  isAdmitted(redirectUri: string): boolean;
+  /** Whether a key may now be sent to the request's redirect URI, if that is one of these. */
+  readonly isAdmitted: boolean;
 }
 
 export type ClientFault =
@@ -49,18 +49,13 @@ export type Clients = ReturnType<typeof createClients>;
 /** Creates what identifies clients. `documents` is null if none may be read. */
 export function createClients(signing: Signing, documents: ClientDocuments | null, redirects: Redirects) {
   const signedText = createSignedText(signing, 'client_id');
+  const admitsRedirect = (uri: string | null): uri is string => uri !== null && isAdmitted(redirects, uri);
 
-  async function registered(clientId: string): Promise<Found> {
+  async function registered(clientId: string, redirectUri: string | null): Promise<Found> {
     const text = await signedText.read(clientId);
     if (text === null) return UNKNOWN;
     const [name, ...redirectUris]: SignedRegistration = JSON.parse(text);
-    return ok({
-      redirectUris,
-      name,
-      host: null,
-      isListed: false,
-      isAdmitted: (uri) => isAdmitted(redirects, uri),
-    });
+    return ok({ redirectUris, name, host: null, isListed: false, isAdmitted: admitsRedirect(redirectUri) });
   }
 
   return {
@@ -70,21 +65,21 @@ export function createClients(signing: Signing, documents: ClientDocuments | nul
 
     /** Finds the client of an id, for a key that goes to `redirectUri`. `clientAddress` returns the requester's address. */
     async find(clientId: string, redirectUri: string | null, clientAddress: () => string): Promise<Found> {
-      if (!isUrl(clientId)) return registered(clientId);
+      if (!isUrl(clientId)) return registered(clientId, redirectUri);
       const { host } = new URL(clientId);
-      const client = { name: null, host, isAdmitted: () => true };
+      const client = { name: null, host, isAdmitted: true };
       if (documents?.admits(clientId) === true) {
         const found = await documents.redirectUrisOf(clientId, redirectUri, networkOf(clientAddress()));
         if (!found.ok) return err({ is: 'without_document', host, problem: found.error });
         return ok({ ...client, redirectUris: found.value, isListed: true }); // its vendor is trusted
       }
-      if (redirectUri === null || !isAdmitted(redirects, redirectUri)) return err({ is: 'not_listed', host });
+      if (!admitsRedirect(redirectUri)) return err({ is: 'not_listed', host });
       return ok({ ...client, redirectUris: [redirectUri], isListed: false });
     },
 
     /** Resolves with whether the id can belong to a client of this server. Fetches nothing. */
     async mayBe(clientId: string): Promise<boolean> {
-      if (!isUrl(clientId)) return (await registered(clientId)).ok;
+      if (!isUrl(clientId)) return (await registered(clientId, null)).ok;
       return redirects !== NO_REDIRECTS || documents?.admits(clientId) === true;
     },
   };
