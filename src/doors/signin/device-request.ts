@@ -75,23 +75,23 @@ export function deviceAuthorizationRoute(options: SignInParts) {
   const refuse = createRefuse('device_authorization', log);
 
   /** Stores the request. Resolves with 0, or with the seconds to wait if it isn't stored. */
-  async function put(request: DeviceRequest, network: string, deviceCode: string, userCode: string): Promise<number> {
-    const waitS = rates.take(network);
+  async function put(request: DeviceRequest, askedFrom: string, deviceCode: string, userCode: string): Promise<number> {
+    const waitS = rates.take(askedFrom);
     if (waitS > 0) return Math.ceil(waitS);
-    if (fullCache.has(network)) return RETRY_FULL_S;
+    if (fullCache.has(askedFrom)) return RETRY_FULL_S;
     const asked = await store.ask(
       {
         hash: sha256(deviceCode, 'hex'),
         userCodeHash: userCodeHash(sha256, userCode) ?? '', // never null: makeUserCode made the code
         content: JSON.stringify(request),
         endsAtMs: request.askedAt + REQUEST_LIFE_MS,
-        address: network,
-        network: prefixOf(network),
+        askedFrom,
+        network: prefixOf(askedFrom),
       },
       request.askedAt,
     );
     if (asked === 'asked') return 0;
-    fullCache.add(asked, network);
+    fullCache.add(asked, askedFrom);
     return RETRY_FULL_S;
   }
 
@@ -101,11 +101,11 @@ export function deviceAuthorizationRoute(options: SignInParts) {
     if (!said.ok) return said;
     const { requestId } = caller;
     const address = caller.clientAddress();
-    const network = networkOf(address);
+    const askedFrom = networkOf(address);
     const [deviceCode, userCode] = [makeCode(random), makeUserCode(random)];
-    const retryAfterS = await put({ ...said.value, address, askedAt: clock.nowMs() }, network, deviceCode, userCode);
+    const retryAfterS = await put({ ...said.value, address, askedAt: clock.nowMs() }, askedFrom, deviceCode, userCode);
     if (retryAfterS > 0) {
-      log.warnThrottled('Rate limit exceeded', `asking ${network}`, { requestId, address });
+      log.warnThrottled('Rate limit exceeded', `asking ${askedFrom}`, { requestId, address });
       return err({ code: 'rate_limited', retryAfterS });
     }
     log.info('API key requested', { requestId, address, resource: shownServer(said.value.resource, servers.url) });
@@ -159,22 +159,22 @@ const FULL = { most: 1, inS: 1 };
 /** Creates the negative cache: it refuses without a query of the database. */
 function createFullCache(clock: Clock) {
   const full = createSlidingBuckets(FULL, clock);
-  const names = (address: string) => ({
-    address_full: `address ${address}`,
-    network_full: `network ${prefixOf(address)}`,
+  const names = (askedFrom: string) => ({
+    address_full: `address ${askedFrom}`,
+    network_full: `network ${prefixOf(askedFrom)}`,
     all_full: 'all',
   });
   return {
-    has: (address: string): boolean => Object.values(names(address)).some((what) => full.waitS(what) > 0),
-    add: (what: Exclude<Asked, 'asked'>, address: string): number => full.take(names(address)[what]),
+    has: (askedFrom: string): boolean => Object.values(names(askedFrom)).some((what) => full.waitS(what) > 0),
+    add: (what: Exclude<Asked, 'asked'>, askedFrom: string): number => full.take(names(askedFrom)[what]),
   };
 }
 
 /**
  * Returns the common text prefix of all addresses of the same /24 (IPv4) or /48 (IPv6), which one customer of a provider
- * may have. `network` comes from networkOf; anything else is returned as it is.
+ * may have. `askedFrom` comes from networkOf; anything else is returned as it is.
  */
-function prefixOf(network: string): string {
-  if (network.endsWith('::/64')) return `${network.split(':', 3).join(':')}:`;
-  return /^\d+\.\d+\.\d+\.\d+$/.test(network) ? network.replace(/\d+$/, '') : network;
+function prefixOf(askedFrom: string): string {
+  if (askedFrom.endsWith('::/64')) return `${askedFrom.split(':', 3).join(':')}:`;
+  return /^\d+\.\d+\.\d+\.\d+$/.test(askedFrom) ? askedFrom.replace(/\d+$/, '') : askedFrom;
 }

@@ -11,8 +11,8 @@ export interface AskedCode {
   readonly endsAtMs: number;
   readonly userCodeHash: string;
   /** Who asks (networkOf in ground/ip.ts). */
-  readonly address: string;
-  /** The common prefix of the addresses of its network (prefixOf in device-request.ts). */
+  readonly askedFrom: string;
+  /** The common prefix of the addresses of its /24 or /48 (prefixOf in device-request.ts). */
   readonly network: string;
 }
 
@@ -72,9 +72,9 @@ LIMIT iif(${COUNTS.all} >= ${IN_ALL_MAX}, ${ROOM_MADE}, 0)) RETURNING asked_from
 /** Creates the function that stores a program's request, evicting others if need be. */
 export function createAsk(db: Database) {
   return async (asked: AskedCode, nowMs: number): Promise<Asked> => {
-    const { hash, userCodeHash, content, endsAtMs, address, network } = asked;
-    const served = { fairnessKey: address, stranger: true } as const;
-    const open = [nowMs, endsAtMs, address, network];
+    const { hash, userCodeHash, content, endsAtMs, askedFrom, network } = asked;
+    const served = { fairnessKey: askedFrom, stranger: true } as const;
+    const open = [nowMs, endsAtMs, askedFrom, network];
 
     const put = () =>
       hasChanged(
