@@ -61,7 +61,7 @@ export function form<S extends ObjectSchema>(schema: S): (message: string) => Qu
     const { action, content } = acted.value;
     if (action !== 'accept') return ok({ answer: { action }, response: { action } });
     const asked = isObject(content) ? fieldsNamed(names, content) : content;
-    if (isObject(asked) && required.some((name) => !(name in asked))) return ok('incomplete');
+    if (isObject(asked) && !required.every((name) => Object.hasOwn(asked, name))) return ok('incomplete');
     const parsed = parse(asked);
     return parsed.ok ? ok({ answer: { action, content: parsed.value }, response: { action, content: asked } }) : parsed;
   }

@@ -34,6 +34,13 @@ describe('a form that clients can not show is refused where it is made', () => {
     expect(() => ask()).toThrow('form: expected the question as a text, got undefined');
   });
 
+  test('without a required field it is asked again, whatever the name of the field', () => {
+    const { read } = form(v.strictObject({ constructor: v.string() }))('Who has built it?');
+    const accepted = (content: object) => read({ action: 'accept', content });
+    expect(accepted({})).toEqual(ok('incomplete'));
+    expect(accepted({ constructor: 'me' })).toMatchObject(ok({ answer: { content: { constructor: 'me' } } }));
+  });
+
   test('what they can show is what they are sent, without the keywords they do not know', () => {
     const { params } = form(
       v.strictObject({
