@@ -106,7 +106,7 @@ export function misspelt(
     });
 }
 
-// The command has the settings that it needs to sign what the server accepts, and to link to its address.
+// The command has the settings and claims that it needs to sign what the server accepts, and to link to its address.
 
 export interface Running {
   readonly env: Env;
@@ -123,7 +123,7 @@ const USUAL_URL = `http://${VARIABLES.HOST.unset}:${VARIABLES.PORT.unset}`;
  * settings are written, but for the server's address. Null: an issuer signs, or there is none.
  */
 export function mintingCommand(
-  { database, jwt }: Config,
+  { database, jwt, jwtClaims }: Config,
   { env, publicUrl, runScript }: Running,
   shown: (value: string) => string = quoted,
 ): string | null {
@@ -133,7 +133,8 @@ export function mintingCommand(
   const names = [...(isBesideFile ? (['DATABASE_URL'] as const) : []), 'JWT_ISSUER', 'JWT_AUDIENCE'] as const;
   const settings = names.filter((name) => env[name]).map((name) => `${name}=${shown(env[name] ?? '')}`);
   if (publicUrl !== USUAL_URL) settings.push(`PUBLIC_URL=${quoted(publicUrl)}`);
-  return [...settings, runScript, 'token'].join(' ');
+  const owner = jwtClaims.owner === VARIABLES.JWT_OWNER_CLAIM.unset ? [] : [`--claim ${shown(jwtClaims.owner)}=acme`];
+  return [...settings, runScript, 'token', ...owner].join(' ');
 }
 
 /** Returns a text as one word of a shell. */

@@ -66,6 +66,7 @@ describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime) => {
       { HOST: 'localhost', DATABASE_URL: "file:./it's $HOME/deep/er/my.db" },
     ],
     ['an issuer and an audience of its own', { JWT_ISSUER: 'me & you', JWT_AUDIENCE: 'keys' }],
+    ['keys that teams own, by a claim whose name a shell would take apart', { JWT_OWNER_CLAIM: 'https://x/$team' }],
   ])('the command of the banner works as printed, with %s', async (_what, env: Record<string, string>) => {
     const folder = diskFolder();
     const secret = env.JWT_ISSUER === undefined ? {} : { JWT_SECRET: TEST_SECRET };
