@@ -109,7 +109,7 @@ describeInBrowser('an admin without keys', (browser) => {
       await press(page, 'Save');
       await page
         .getByRole('alert')
-        .getByText(/Data: was .*plan=pro, is .*plan=gold/)
+        .getByText(/Data: was .*plan=pro\u2069, is .*plan=gold/)
         .waitFor();
       expect(sent).toEqual([]);
       await press(page, 'Save');
