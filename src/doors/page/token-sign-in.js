@@ -88,7 +88,8 @@ function begin(who, isSame, result) {
     leaving: null,
     left: null,
   });
-  if (isSame && page.list !== null) page.list.take(result);
+  // `result` may be older than what is shown of the very person by now.
+  if (isSame && page.list !== null) void page.list.load();
   else show(result);
   if (!who.isAdmin) dropPart();
   void page.part?.refresh();

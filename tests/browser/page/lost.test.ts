@@ -8,7 +8,7 @@ import { childOf } from '../../support/children.ts';
 import { rows } from '../../support/everything.ts';
 import { type Answer, askForKey, pollForKey } from '../../support/key-request.ts';
 import { ADMINS, type TestApp } from '../../support/test-app.ts';
-import { adminLink, appForBrowser, find, holdBack, link, withKeysPage } from './keys-page.ts';
+import { adminLink, appForBrowser, find, follow, holdBack, link, withKeysPage } from './keys-page.ts';
 
 const alerted = (page: Page, words: string) => page.getByRole('alert').getByText(words, { exact: true }).waitFor();
 
@@ -344,6 +344,23 @@ describeInBrowser('an answer that is older than what is shown', (browser) => {
       await page.getByRole('button', { name: 'End second' }).waitFor();
       await children.letGo();
       expect(await page.getByRole('button', { name: 'End first' }).count()).toBe(0);
+    });
+  });
+
+  test('takes back no revocation, where a link has signed the very person in again meanwhile', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'leaked' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await page.getByRole('button', { name: 'More about leaked' }).waitFor();
+      const list = await holdAnswer(page, '**/tools/list_api_keys');
+      await follow(page, await link(app));
+      await list.held;
+      await press(page, 'More about leaked');
+      await confirm(page, 'Revoke', 'leaked');
+      const revoked = page.getByRole('listitem').getByText('Revoked', { exact: true });
+      await revoked.waitFor();
+      await list.letGo();
+      expect(await revoked.isVisible()).toBe(true);
     });
   });
 
