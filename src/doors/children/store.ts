@@ -101,7 +101,26 @@ const IS_OWNERS = `(?2 IS NULL OR ${OWNER} = ?2)`;
 /** Selects an ended child where the table has no other name. */
 const ENDED = `json_array(${FIELDS}) AS child`;
 
+/** How often a child is tried: what a full parent refuses may find room by the time that this is read. */
+const TRIES_MAX = 3;
+
 export function createChildStore(db: Database): ChildStore {
+  function isMade(child: ChildRecord, origin: Origin): Promise<boolean> {
+    const { id, userId, keyHash, parentId, parentHash, name, scopes, resource, createdAtMs, expiresAtMs } = child;
+    return hasChanged(
+      db,
+      {
+        sql: INSERT,
+        args: [
+          ...[id, userId, keyHash, parentId, parentHash, name, JSON.stringify(scopes), resource],
+          ...[createdAtMs, expiresAtMs, JSON.stringify(origin)],
+        ],
+        fairnessKey: userId,
+      },
+      { sql: IS_THERE, args: [id, keyHash], fairnessKey: userId },
+    );
+  }
+
   /** Returns which maximum is reached; null: there is room now. */
   async function fullOf({ userId, parentId, createdAtMs }: ChildRecord): Promise<Full | null> {
     const rows = await db.read({ sql: ROOM, args: [parentId, userId, createdAtMs], fairnessKey: userId });
@@ -113,20 +132,12 @@ export function createChildStore(db: Database): ChildStore {
 
   return {
     async insertChild(child, origin) {
-      const { id, userId, keyHash, parentId, parentHash, name, scopes, resource, createdAtMs, expiresAtMs } = child;
-      const isMade = await hasChanged(
-        db,
-        {
-          sql: INSERT,
-          args: [
-            ...[id, userId, keyHash, parentId, parentHash, name, JSON.stringify(scopes), resource],
-            ...[createdAtMs, expiresAtMs, JSON.stringify(origin)],
-          ],
-          fairnessKey: userId,
-        },
-        { sql: IS_THERE, args: [id, keyHash], fairnessKey: userId },
-      );
-      return isMade ? 'made' : ((await fullOf(child)) ?? 'ended');
+      for (let tries = 0; tries < TRIES_MAX; tries += 1) {
+        if (await isMade(child, origin)) return 'made';
+        const full = await fullOf(child);
+        if (full !== null) return full;
+      }
+      return 'ended';
     },
 
     async listChildren(parentId, owner, nowMs, after) {

@@ -49,6 +49,19 @@ test('a parent that has ended elsewhere makes no child, though it still counts h
   expect((await here.log()).at(-1)?.reason).toBe('the key ended meanwhile, or lost the scope delegate');
 });
 
+test('where one of the most children ends while another is refused its place, that is made, and no key is said to have ended', async () => {
+  await using two = await startTwo();
+  const { slow, here, elsewhere, parent, child } = two;
+  for (let made = 1; made < 100; made += 1) await childOf(made % 2 === 0 ? here : elsewhere, parent.key);
+  const gate = slow.delayResponseTo('INSERT INTO children');
+  const refused = exchange(here, parent.key);
+  await gate.made;
+  await elsewhere.call('revoke_api_key', { keyId: child.id }, await bearer(elsewhere, 'alice'));
+  gate.release();
+  expect(await refused).toMatchObject({ status: 200 });
+  expect(await exchange(here, parent.key)).toMatchObject({ status: 429 });
+});
+
 describe.each(['with', 'without'])('a server %s the parent in memory', (having) => {
   const begin = async ({ parent, status }: Awaited<ReturnType<typeof startTwo>>) =>
     void (having === 'with' && expect(await status(parent.key)).toBe(200));
