@@ -1,5 +1,8 @@
 // Runs a command to its end.
 
+import { ROOT } from './documents.ts';
+import { temporaryFolder } from './folder.ts';
+
 export interface RunOptions {
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
@@ -9,7 +12,8 @@ export interface RunOptions {
 export async function run(command: readonly string[], { cwd, env = {}, stdin = '' }: RunOptions) {
   const child = Bun.spawn([...command], {
     cwd,
-    env: { PATH: process.env.PATH ?? '', HOME: cwd, ...env },
+    // Bun keeps its cache at home: not in this checkout.
+    env: { PATH: process.env.PATH ?? '', HOME: cwd === ROOT ? temporaryFolder() : cwd, ...env },
     stdin: new Blob([stdin]),
     stdout: 'pipe',
     stderr: 'pipe',
