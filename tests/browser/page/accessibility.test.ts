@@ -10,6 +10,12 @@ import { AUTHORIZE, appIn, openIn, STATES } from './states.ts';
 const USUAL = ['sign-in', 'keys', 'form-limits', 'asked-for', 'authorize'];
 const ALL = [...STATES, ...AUTHORIZE].sort((a, b) => USUAL.indexOf(b.name) - USUAL.indexOf(a.name));
 
+function stateOf(wanted: string) {
+  const state = ALL.find(({ name }) => name === wanted);
+  if (state === undefined) throw new Error(`there is a state ${wanted}`);
+  return state;
+}
+
 describeInBrowser('axe-core finds nothing', (browser) => {
   for (const state of rows(ALL, USUAL.length)) {
     test(`in the state ${state.name}, light and dark, and nothing is wider than 320 px`, async () => {
@@ -28,8 +34,7 @@ describeInBrowser('axe-core finds nothing', (browser) => {
 
 describeInBrowser('in forced colours', (browser) => {
   test('the bar of a quota is seen', async () => {
-    const plan = STATES.find(({ name }) => name === 'plan');
-    if (plan === undefined) throw new Error('there is a state with a quota');
+    const plan = stateOf('plan');
     await using app = await appIn(plan);
     await using taken = await takePage(browser(), { forcedColors: 'active', reducedMotion: 'reduce' });
     const { page } = taken;
@@ -40,5 +45,23 @@ describeInBrowser('in forced colours', (browser) => {
       element.value = 40;
     });
     expect(before.equals(await bar.screenshot())).toBe(false);
+  });
+});
+
+describeInBrowser('on a phone', (browser) => {
+  const PHONE = { isMobile: true, hasTouch: true, viewport: { width: 390, height: 844 } };
+
+  test.each(['form-limits', 'owner-plan'])('no field zooms the page in the state %s', async (name) => {
+    const state = stateOf(name);
+    await using app = await appIn(state);
+    await using taken = await takePage(browser(), PHONE);
+    const { page } = taken;
+    await openIn(state, page, app);
+    const small = await page.evaluate(() =>
+      Array.from(document.querySelectorAll<HTMLElement>('input, select, textarea'))
+        .filter((field) => Number.parseFloat(getComputedStyle(field).fontSize) < 16) // iOS zooms into it, and stays there
+        .map(({ outerHTML }) => outerHTML),
+    );
+    expect(small).toEqual([]);
   });
 });
