@@ -117,13 +117,14 @@ async function copyRemote(primary: Database, file: string): Promise<void> {
       lastSeq ??= newestSeq;
       const changed = changes.map(({ changed }) => changed);
       await put(await putChanged({ from, copy: copy.read, tables }, changed));
-      for (const { name: table, growsBy } of tables) {
-        if (growsBy === null) continue;
-        for await (const rows of newerPagesOf(from, copy.read, table, growsBy, PAGE_ROWS))
-          await put(putRows('REPLACE', table, rows));
-      }
       seq = changes.at(-1)?.seq ?? seq;
       isBehind = changes.length > 0 && seq < lastSeq;
+    }
+    // Only now: the row of a newest key that was deleted is given to the next one.
+    for (const { name: table, growsBy } of tables) {
+      if (growsBy === null) continue;
+      for await (const rows of newerPagesOf(from, copy.read, table, growsBy, PAGE_ROWS))
+        await put(putRows('REPLACE', table, rows));
     }
     const sequences = await from({ sql: SEQUENCES });
     await copy.writeAll([

@@ -149,6 +149,25 @@ test('a remote database that changes all the time is backed up, without rules of
   expect((await copy.execute('SELECT * FROM rules WHERE key_id NOT IN (SELECT id FROM api_keys)')).rows).toEqual([]);
 });
 
+test('a key in whose row another was when the backup of a remote database began is in it, behind many changes', async () => {
+  await using started = new AsyncDisposableStack();
+  const { client, url } = await remoteDatabase(started);
+  const add = (nth: number) => client.execute(NEW_KEYS.replace('?', `'[${nth}]'`));
+  for (const nth of [1, 2]) await add(nth);
+  const proxy = started.use(await startProxy(url, { delayMs: 50 }));
+  const file = join(temporaryFolder(), 'backup.db');
+  const done = backUp({ mode: 'remote', url: proxy.url, authToken: null, replicaFile: null }, file);
+  await waitFor(() => proxy.sent('FROM rules t') > 0);
+  const many =
+    "SELECT 'x' FROM (WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600) SELECT i FROM n)";
+  await client.batch([`INSERT INTO changes (key_hash) ${many}`, 'DELETE FROM api_keys WHERE row = 2']);
+  for (const nth of [2, 3]) await add(nth);
+  await done;
+  using copy = openDatabase(`file:${file}`);
+  const ids = 'SELECT row, id FROM api_keys ORDER BY row';
+  expect((await copy.execute(ids)).rows.map(plain)).toEqual((await client.execute(ids)).rows.map(plain));
+});
+
 test('a file that somebody makes while a backup is under way stays, and the backup fails', async () => {
   await using started = new AsyncDisposableStack();
   const { url } = await remoteDatabase(started);
