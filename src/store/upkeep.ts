@@ -10,9 +10,9 @@ import { BATCH_ROWS, CHANGES_KEPT_MAX, NOW_S, OLDEST_S, of, type Removal, type R
 
 /** The first run is soon after the start, but not part of it. */
 const FIRST_AFTER_MS = 2000;
-const EVERY_MS = MS_PER_HOUR;
-/** Shortens or lengthens the pause by up to this part. */
-const JITTER = 0.5;
+const EVERY_MS = 0.75 * MS_PER_HOUR;
+/** Shortens or lengthens the pause by up to this part: to half an hour at least, and an hour at most. */
+const JITTER = 1 / 3;
 
 /**
  * When a poll shows too many changes, a run begins at once, but not sooner than this after the one before. "Too many" is a

@@ -278,6 +278,17 @@ describe('the change feed', () => {
     }
   });
 
+  test('upkeep runs again within the hour', async () => {
+    await using app = await createTestApp({ store: 'embedded', clock: testClock(Date.now()) });
+    using database = openDatabase(databaseOf(app));
+    for (const withinMs of [2000, HOUR_MS, HOUR_MS, HOUR_MS, HOUR_MS]) {
+      await addOld(database);
+      app.clock.advance(withinMs);
+      await waitFor(async () => (await oldIn(database)) === 0);
+      expect((await fetch(`${app.url}/`)).status).toBe(200); // meanwhile the run has ended
+    }
+  });
+
   test('one process of a database does it for all, each task when it is due', async () => {
     await using store = await startStore('embedded');
     using database = openDatabase(store.env().DATABASE_URL ?? '');
