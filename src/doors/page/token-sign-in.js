@@ -111,7 +111,7 @@ function welcome(isFirst, back) {
 }
 
 function decline() {
-  set({ offer: null }, ...NEXT);
+  set({ offer: null, leaving: null }, ...NEXT);
   if (page.session === null) set({ why: '' }, 'sign-in');
 }
 

@@ -198,6 +198,36 @@ describeInBrowser('a link of somebody else', (browser) => {
   });
 });
 
+describeInBrowser('the way to the app, beside a new key', (browser) => {
+  test('asks first, as the key would be lost, and asks no more once that is left, or what led there', async () => {
+    await using app = await appForBrowser({ env: { KEYS_PAGE_SIGN_IN: 'https://app.example/keys' } });
+    const at = await linkOf(app, 'alice');
+    await withKeysPage(browser(), app, { at, quiet: true }, async ({ page }) => {
+      const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
+      const question = page.getByRole('group', { name: 'Leave the new key?' });
+      await press('Sign in as alice');
+      await page.getByRole('textbox', { name: 'Name' }).fill('ci');
+      await page.getByRole('checkbox', { name: 'read' }).check();
+      await press('Create key');
+      await page.getByRole('group', { name: 'New key of ci' }).waitFor();
+      await open(page, await linkOf(app, 'mallory'));
+      await press('Sign in at app.example');
+      await question.waitFor();
+      await press('No');
+      app.clock.advance(7_200_000);
+      await press('Refresh');
+      await heading('Sign in')(page);
+      expect(await question.count()).toBe(0);
+      await press('Sign in at app.example');
+      await question.waitFor();
+      expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Cancel');
+      await page.keyboard.press('Escape');
+      expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Sign in at app.example');
+      await page.getByRole('group', { name: 'New key of ci' }).waitFor();
+    });
+  });
+});
+
 describeInBrowser('in production', (browser) => {
   test('strangers are told whom to ask, and no command', async () => {
     const PUBLIC_URL = 'https://keys.example';
