@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { type Call, defineTool, type Guard, ok } from '../../src/start/package/index.ts';
 import { temporaryFolder } from '../support/folder.ts';
+import { handOver, register } from '../support/hand-over.ts';
 import { sendOverSocket } from '../support/http-socket.ts';
 import { call, fetchMcp, modern, openSse, post, request } from '../support/mcp.ts';
 import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
@@ -209,6 +210,26 @@ test('the line of a refusal has its code, on every transport; of what is not ref
     [404, 'not_found'],
     [200, undefined],
     [200, undefined],
+  ]);
+});
+
+test('the line of a page that says a problem has its code', async () => {
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1', OAUTH_REDIRECTS: 'loopback' } });
+  const client = await register(app);
+  const seen = (await requestsOf(app)).length;
+  const send = (headers: Record<string, string>) =>
+    fetch(`${app.url}/authorize`, { method: 'POST', headers, body: 'key=x' });
+  await send({ 'content-type': 'application/x-www-form-urlencoded' });
+  await send({ 'content-type': 'text/plain', origin: app.url });
+  await fetch(`${app.url}/authorize`, { method: 'DELETE' });
+  await handOver(client.page(), { key: `sk_test_${'0'.repeat(64)}` });
+  const lines = (await requestsOf(app)).slice(seen);
+  expect(lines.map(({ status, code }) => [status, code])).toEqual([
+    [403, 'origin_denied'],
+    [415, 'unsupported_media_type'],
+    [405, 'method_not_allowed'],
+    [200, undefined],
+    [401, 'invalid_api_key'],
   ]);
 });
 

@@ -14,7 +14,7 @@ import { excerptOf } from '../../watch/redact.ts';
 import { formIn, isUtf8 } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
 import { UNCACHED_HEADERS } from '../../web/headers.ts';
-import { challengeFor, problemHeaders, problemResponse } from '../../web/problem-response.ts';
+import { challengeFor, problemHeaders, problemResponse, withCode } from '../../web/problem-response.ts';
 import { type Handlers, queryOf } from '../../web/router.ts';
 import {
   type AuthorizationRequest,
@@ -193,8 +193,9 @@ function html(status: number, page: string, problem?: Problem): Response {
     'Referrer-Policy': 'same-origin', // with `no-referrer` the form's Origin would be `null`
     'X-Frame-Options': 'DENY',
   };
-  const headers = problem === undefined ? common : problemHeaders(common, problem, challengeFor(problem, null));
-  return new Response(page, { status, headers });
+  if (problem === undefined) return new Response(page, { status, headers: common });
+  const headers = problemHeaders(common, problem, challengeFor(problem, null));
+  return withCode(new Response(page, { status, headers }), publicPart(problem).code);
 }
 
 /** Creates the response with an error page. `problem` determines the status, by default 400. */
