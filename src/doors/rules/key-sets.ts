@@ -4,7 +4,7 @@ import type { JSONWebKeySet } from 'jose';
 import { once } from '../../ground/cache.ts';
 import { createFairSemaphore } from '../../ground/limits/semaphore.ts';
 import type { Clock } from '../../ground/runtime.ts';
-import { trustedUrl } from '../../ground/urls.ts';
+import { isIssuer, trustedUrl } from '../../ground/urls.ts';
 import { loadJwksOf } from '../../users/discovery.ts';
 import { ASYMMETRIC, createJwks, keysOf } from '../../users/jwks.ts';
 import { IssuerOutage, type VerificationKeys } from '../../users/verification-keys.ts';
@@ -31,9 +31,12 @@ export function createKeySets({ clock, log }: { readonly clock: Clock; readonly 
   const fetches = createFairSemaphore({ total: FETCHES_MAX, each: FETCHES_MAX }, WAITING, clock);
 
   function fetched(issuer: string, url: string | null): VerificationKeys {
-    const source = url === null ? issuer : trustedUrl(url);
+    const source = url !== null ? trustedUrl(url) : isIssuer(issuer) ? issuer : null;
     async function loadInTurn(): Promise<JSONWebKeySet> {
-      if (source === null) throw new IssuerOutage("the key set's address is no https URL"); // typed into the database
+      if (source === null) {
+        const what = url === null ? 'the issuer' : "the key set's address";
+        throw new IssuerOutage(`${what} is no https URL`); // typed into the database
+      }
       const release = await fetches.acquire(issuer, FETCH_WAIT_MS_MAX);
       if (release === null) throw new IssuerOutage('the key set had to wait too long for its turn');
       try {

@@ -364,11 +364,13 @@ describe('keys doctor, and a start', () => {
     await executeAt(
       databaseOf(app),
       `INSERT INTO rules (id, key_id, hash, issuer, subject, audiences, claims, created_at_ms)
-SELECT 'typed', key_id, 'typed', issuer, 'repo:acme/*', audiences, '["ref=main"]', 0 FROM rules`,
+SELECT 'typed', key_id, 'typed', issuer, 'repo:acme/*', audiences, '["ref=main"]', 0 FROM rules
+UNION ALL SELECT 'other', key_id, 'other', 'tokens.example', 'job', '[]', '[]', 0 FROM rules`,
     );
     const env = { ...envOf(workload), JWT_ISSUER: issuer.url };
     const { code, stdout } = await keysCommand(env, ['doctor']);
     expect(code).toBe(1);
+    expect(stdout).toContain("the key set of tokens.example can't be fetched: the issuer is no https URL");
     expect(stdout).toContain(`typed of key ${keyId}: a token could fit rule ${ruleId} beside it`);
     for (const why of ['users', 'revoked', "can't be fetched"]) {
       expect(stdout.split('\n').some((line) => line.includes(ruleId) && line.includes(why))).toBe(true);

@@ -131,6 +131,18 @@ test('terms of no sense that were typed into the database let nobody in, and no 
   }
 });
 
+test('an issuer that was typed into the database, and is none, is an outage of its own: nothing is fetched in clear text', async () => {
+  await using workload = await startWorkload({ store: 'embedded' });
+  const { app, ruleId } = workload;
+  using shell = openDatabase(databaseOf(app));
+  for (const iss of ['tokens.example', 'http://192.0.2.1', '']) {
+    await shell.execute({ sql: 'UPDATE rules SET issuer = ? WHERE id = ?', args: [iss, ruleId] });
+    app.clock.advance(1000);
+    expect([iss, await workload.use(await workload.token({ iss }))]).toEqual([iss, 503]);
+    expect((await app.log()).at(-1)).toMatchObject({ issuer: iss, reason: 'the issuer is no https URL' });
+  }
+});
+
 test('a token that is remembered costs no read and no fetch', async () => {
   await using workload = await startWorkload({ env: COUNTED });
   const { app, issuer } = workload;
