@@ -2,8 +2,10 @@
 // any server of `Request` and `Response`. `userOf(request)` is your own sign-in: the user `{ id, name }`, or null.
 import { SignJWT } from 'jose';
 
-const RETURN = `${process.env.KEYS_URL}/keys`; // PUBLIC_URL of the key server: nobody is sent anywhere else
-const secret = new TextEncoder().encode(process.env.JWT_SECRET); // the key server's
+const { KEYS_URL, JWT_SECRET } = process.env; // PUBLIC_URL of the key server, and its secret
+if (!KEYS_URL || !JWT_SECRET) throw new Error('Set KEYS_URL and JWT_SECRET');
+const RETURN = `${KEYS_URL}/keys`; // nobody is sent anywhere else
+const secret = new TextEncoder().encode(JWT_SECRET);
 const redirect = (to) => new Response(null, { status: 303, headers: { Location: to, 'Cache-Control': 'no-store' } });
 
 export const keysSignIn = (userOf) => async (request) => {
@@ -16,7 +18,7 @@ export const keysSignIn = (userOf) => async (request) => {
   if (user.mayHaveKeys === false) return sendBack({ error: 'Your plan has no API keys yet.' });
   const token = await new SignJWT({ name: user.name })
     .setProtectedHeader({ alg: 'HS256' })
-    .setSubject(user.id) // it owns the keys
+    .setSubject(String(user.id)) // it owns the keys
     .setExpirationTime('1h')
     .sign(secret);
   return sendBack({ token });

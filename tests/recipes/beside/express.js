@@ -1,9 +1,11 @@
-// Your app's half of KEYS_PAGE_SIGN_IN, with Express: `app.get('/keys-sign-in', keysSignIn(userOf))`. `userOf(request)` is
-// your own sign-in: the user `{ id, name }`, or null.
+// Your app's half of KEYS_PAGE_SIGN_IN, with Express 5 and ES modules: `app.get('/keys-sign-in', keysSignIn(userOf))`.
+// `userOf(request)` is your own sign-in: the user `{ id, name }`, or null.
 import { SignJWT } from 'jose';
 
-const RETURN = `${process.env.KEYS_URL}/keys`; // PUBLIC_URL of the key server: nobody is sent anywhere else
-const secret = new TextEncoder().encode(process.env.JWT_SECRET); // the key server's
+const { KEYS_URL, JWT_SECRET } = process.env; // PUBLIC_URL of the key server, and its secret
+if (!KEYS_URL || !JWT_SECRET) throw new Error('Set KEYS_URL and JWT_SECRET');
+const RETURN = `${KEYS_URL}/keys`; // nobody is sent anywhere else
+const secret = new TextEncoder().encode(JWT_SECRET);
 
 export const keysSignIn = (userOf) => async (request, response) => {
   const { return: to, state } = request.query;
@@ -14,7 +16,7 @@ export const keysSignIn = (userOf) => async (request, response) => {
   if (user.mayHaveKeys === false) return sendBack({ error: 'Your plan has no API keys yet.' });
   const token = await new SignJWT({ name: user.name })
     .setProtectedHeader({ alg: 'HS256' })
-    .setSubject(user.id) // it owns the keys
+    .setSubject(String(user.id)) // it owns the keys
     .setExpirationTime('1h')
     .sign(secret);
   response.set('Cache-Control', 'no-store');
