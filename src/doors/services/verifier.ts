@@ -70,7 +70,7 @@ export interface RefusedRequest {
 }
 
 export interface Verifier {
-  /** Decides on a key; from memory if it was asked about before. Never rejects. */
+  /** Decides on a key; from memory if it was asked about before. Never rejects. A wrong demand refuses everybody (503). */
   verify(key: string, demand?: Demand): Promise<Verified | Refused>;
   /** Verifies the key in `X-API-Key`, or else in `Authorization: Bearer`, like `verify`. */
   guard(request: Request, demand?: Demand): Promise<Verified | RefusedRequest>;
@@ -126,10 +126,11 @@ const sha256: (text: string) => string = crypto.hash
 /** Returns whether the server would count a cost. It refuses all that is reported together with another. */
 const isCost = (cost: number): boolean => Number.isInteger(cost) && cost >= 1 && cost <= COST_MAX;
 
-/** Returns whether a demand is valid, since JavaScript may pass anything. */
+/** Returns whether a demand is valid, since JavaScript may pass anything. A mistyped name would demand nothing. */
 const isDemand = (demand: Demand | null): demand is Demand =>
   typeof demand === 'object' &&
   demand !== null &&
+  Object.keys(demand).every((name) => name === 'scopes' || name === 'cost') &&
   (demand.scopes === undefined || isScopes(demand.scopes)) &&
   (demand.cost === undefined || isCost(demand.cost));
 
@@ -601,7 +602,7 @@ interface Answered {
   readonly reports: readonly Report[];
 }
 
-const WRONG_DEMAND = `verify: expected a list of scopes, and a whole cost from 1 to ${COST_MAX}`;
+const WRONG_DEMAND = `verify: expected only scopes, a list, and cost, a whole number from 1 to ${COST_MAX}`;
 const LATE = 'responses come later than the bound allows';
 
 /** Returns whether the server refused a request, with the units that it reported. */

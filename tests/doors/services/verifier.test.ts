@@ -174,7 +174,7 @@ test('a cost that is none, from memory too, lets nobody in and says so; no quest
   }
   expect(questions()).toBe(before);
   expect(said).toEqual([
-    `mcp-key-server/verifier: ${at.url}: verify: expected a list of scopes, and a whole cost from 1 to 1000`,
+    `mcp-key-server/verifier: ${at.url}: verify: expected only scopes, a list, and cost, a whole number from 1 to 1000`,
   ]);
   await told.close();
   const heard = at.asked.get('/changes') ?? 0;
@@ -323,6 +323,7 @@ const WRONG: readonly [string, { key?: unknown; demand?: unknown }, object][] = 
   ['scopes that are no texts', { demand: { scopes: [undefined] } }, { status: 503 }],
   ['scopes that are null', { demand: { scopes: null } }, { status: 503 }],
   ['a demand that is null', { demand: null }, { status: 503 }],
+  ['a demand by a mistyped name', { demand: { scope: ['admin'] } }, { status: 503 }],
 ];
 test('what is no key, and no demand, lets nobody in, though a good key is in memory', async () => {
   const { key: good } = await at.createKey('ida');
