@@ -9,7 +9,7 @@ import { createServerAddress } from '../ground/server-address.ts';
 import { isSubject, reasonOf, SUBJECT_CHARS_MAX } from '../ground/text.ts';
 import { keysPageUrl } from '../ground/urls.ts';
 import { developmentSecret } from '../users/dev-secret.ts';
-import { EXP_S_MAX } from '../users/user-token.ts';
+import { EXP_S_MAX, identityOf } from '../users/user-token.ts';
 import { command, endWith, mainOf } from './command.ts';
 import { CommandError, type Io, UsageError } from './io.ts';
 import { flag, kind, many, needed, optional } from './options.ts';
@@ -32,7 +32,7 @@ export const token = command({
     const { sub, link, expires: lastsMs = link ? EXPIRES_MS.link : EXPIRES_MS.token } = options;
     const parsed = parseConfig(io.env);
     if (!parsed.ok) throw new CommandError(parsed.error.join('\n'));
-    const { jwt, jwtIssuer, jwtAudience } = parsed.value;
+    const { jwt, jwtIssuer, jwtAudience, jwtClaims } = parsed.value;
     if (jwt.kind === 'jwks' || jwt.kind === 'discovery')
       throw new CommandError('tokens come from the issuer here: JWT_ISSUER or JWT_JWKS_URL is set', 2);
     const page = link ? pageAddress(parsed.value) : null;
@@ -40,7 +40,12 @@ export const token = command({
     const endS = nowS + lastsMs / 1000;
     if (endS > EXP_S_MAX) throw new UsageError('--expires: expected an end that servers take, before the year 5138');
     const secret = jwt.kind === 'secret' ? jwt.secret : keptSecret(jwt.folder, io);
-    const unsigned = new SignJWT(Object.fromEntries(options.claim))
+    const claims = Object.fromEntries(options.claim);
+    if (!identityOf({ ...claims, sub }, jwtClaims).ok)
+      io.say(
+        `the server refuses this token: with JWT_OWNER_CLAIM=${jwtClaims.owner} it needs --claim ${jwtClaims.owner}=…`,
+      );
+    const unsigned = new SignJWT(claims)
       .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
       .setSubject(sub)
       .setIssuedAt(nowS)

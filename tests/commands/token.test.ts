@@ -51,6 +51,15 @@ test('it carries the claims it is told to, but sub and exp are its own', async (
   expect(exp).toBe((iat ?? 0) + 86_400);
 });
 
+test('without the claim that names the owner it says that the server refuses the token', async () => {
+  const env = { JWT_SECRET: TEST_SECRET, JWT_OWNER_CLAIM: 'org_id' };
+  const { code, stdout, stderr } = await mint(['--sub', 'alice'], env);
+  const said = 'the server refuses this token: with JWT_OWNER_CLAIM=org_id it needs --claim org_id=…\n';
+  expect({ code, stderr }).toEqual({ code: 0, stderr: said });
+  expect(decodeJwt(stdout.trim()).sub).toBe('alice');
+  expect((await mint(['--sub', 'alice', '--claim', 'org_id=acme'], env)).stderr).toBe('');
+});
+
 describe('--link', () => {
   test.each([
     ['15 minutes at the page of this server', { PORT: '8080' }, [], 'http://127.0.0.1:8080/keys', 900],
