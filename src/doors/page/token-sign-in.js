@@ -49,8 +49,12 @@ function refuse(sentence) {
 /** What the server says of a workload's token, which was signed for this server, but as a key. */
 const OF_KEY = 'an API key was sent';
 
-const refusalOf = ({ isInTime }, { failure, problem }) =>
-  problem.code === 'invalid_token' && isInTime && !failure.endsWith(OF_KEY) ? FOREIGN : failure;
+/** Returns why a token signs nobody in, more exactly than the server tells strangers. */
+function refusalOf({ sub, owner, isInTime }, { failure, problem }) {
+  if (problem.code !== 'invalid_token' || !isInTime || failure.endsWith(OF_KEY)) return failure;
+  if (isWord(sub) && isWord(owner)) return FOREIGN;
+  return `This token signs nobody in: its claim ${isWord(sub) ? setup.ownerClaim : 'sub'} must be a text.`;
+}
 
 /** Returns whether a stranger's link could make somebody lose something, or unknowingly work for another person. */
 const isAtStake = () => setup.app !== null || page.session !== null || isKeyShown() || !isOwn(page.task);

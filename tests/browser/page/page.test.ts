@@ -89,6 +89,20 @@ describeInBrowser('the ways in', (browser) => {
       expect((await historyOf(page)).join(' ')).not.toContain('token');
     });
   });
+
+  test('a token whose claims name nobody says so', async () => {
+    await using app = await appForBrowser({ env: { JWT_OWNER_CLAIM: 'org_id' } });
+    await withKeysPage(browser(), app, {}, async ({ page }) => {
+      const open = (token: string) => page.evaluate((hash) => location.assign(hash), `#token=${token}`);
+      const said = page.getByRole('alert');
+      await open(await app.token('alice'));
+      await said.getByText('its claim org_id must be a text').waitFor();
+      await open(await app.token('alice', { org_id: 'acme', sub: 17 as unknown as string }));
+      await said.getByText('its claim sub must be a text').waitFor();
+      await open(await app.token('alice', { org_id: 'acme' }));
+      await page.getByText('Signed in as alice').waitFor();
+    });
+  });
 });
 
 describeInBrowser('the page /keys', (browser) => {
