@@ -18,8 +18,8 @@ interface KeyFacts {
   readonly publicUrl: string | null;
   /** The server's quota, for keys without one of their own. */
   readonly keyDefaults: { readonly quota: Quota | null };
-  /** Its living children, or how many; undefined: none. */
-  readonly children?: number | readonly object[] | undefined;
+  /** How many living children it has; undefined: none. */
+  readonly children?: number | undefined;
 }
 
 /** A server without PUBLIC_URL has as many names as clients use. */
