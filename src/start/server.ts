@@ -13,7 +13,7 @@ import { listeningOrigin } from '../ground/server-address.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { expected, reasonOf } from '../ground/text.ts';
 import type { ImportModule } from '../tools/folder/read-folder.ts';
-import { type Custom, type ToolFile, toolFilesOf } from '../tools/folder/tool-file.ts';
+import { type StartOptions, type ToolFile, toolFilesOf } from '../tools/folder/tool-file.ts';
 import { createLog, type Log } from '../watch/log.ts';
 import { redact } from '../watch/redact.ts';
 import type { Connections } from '../web/context.ts';
@@ -65,7 +65,11 @@ const DEFAULT_FOLDER = './tools';
  * Starts the server. `custom`: tools and resources besides the tools folder's. `createReloader`: reloads tools as they
  * change (reload.ts).
  */
-export async function start(runtime: Runtime, custom: Custom = {}, createReloader?: CreateReloader): Promise<void> {
+export async function start(
+  runtime: Runtime,
+  custom: StartOptions = {},
+  createReloader?: CreateReloader,
+): Promise<void> {
   const parsed = parseConfig(runtime.env);
   if (!parsed.ok) return fail(runtime, parsed.error);
   const log = createLog({ level: parsed.value.logLevel, clock: systemClock, write: runtime.writeOut });
@@ -88,7 +92,7 @@ function fail(runtime: Runtime, lines: readonly string[]): never {
 async function run(
   runtime: Runtime,
   config: Config,
-  custom: Custom,
+  custom: StartOptions,
   log: Log,
   createReloader?: CreateReloader,
 ): Promise<void> {

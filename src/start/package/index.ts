@@ -4,5 +4,6 @@ export { type App, createService, type Service, type ServiceOptions } from '../.
 export { type Config, parseConfig } from '../../config/config.ts';
 export { type Clock, type RandomBytes, type Sha256, systemClock, systemRandom } from '../../ground/runtime.ts';
 export * from '../../tools/folder/module.ts';
+export type { StartOptions } from '../../tools/folder/tool-file.ts';
 export { createLog, type Log } from '../../watch/log.ts';
-export { type StartOptions, start } from './start.ts';
+export { start } from './start.ts';

@@ -1,8 +1,7 @@
 // Starts the server from a program, like the command: with signals, graceful shutdown, TLS and banner. The configuration
 // comes from the environment.
 
-import type { Resource } from '../../calls/content.ts';
-import type { MakePrompts, MakeTools } from '../../tools/folder/tool-file.ts';
+import type { StartOptions } from '../../tools/folder/tool-file.ts';
 import type { CreateReloader } from '../reload.ts';
 import { start as startOn } from '../server.ts';
 
@@ -11,15 +10,6 @@ export function thisRuntime() {
   if ('Deno' in globalThis) return import('../../main.deno.ts');
   if ('Bun' in globalThis) return import('../../main.ts');
   throw new Error('mcp-key-server runs on Bun and on Deno, and this is neither');
-}
-
-export interface StartOptions {
-  /** The default exports of tool files. If left out, the folder ./tools is read; TOOLS_DIR always is. */
-  readonly tools?: readonly MakeTools[];
-  /** What tool files export as `prompts`. */
-  readonly prompts?: readonly MakePrompts[];
-  /** Pages and other resources, in addition to the widgets. */
-  readonly resources?: readonly Resource[];
 }
 
 /** Resolves when the server listens. A start that fails ends the process, with one line on stderr. */

@@ -1,6 +1,7 @@
 // Defines what tool files get and export, and the one-line errors about them: file, and what was expected.
 
 import type * as v from 'valibot';
+import type { Resource } from '../../calls/content.ts';
 import { CUSTOM, faultIn, SETTINGS } from '../../calls/definition-checks.ts';
 import type { Guards } from '../../calls/guards.ts';
 import type { Prompt } from '../../calls/prompt.ts';
@@ -41,17 +42,17 @@ export interface ToolFile {
 }
 
 /** What a program adds if it starts the server itself. */
-export interface Custom {
-  /** What tool files export by default. */
-  readonly tools?: readonly MakeTools[] | undefined;
+export interface StartOptions {
+  /** The default exports of tool files. If left out, the folder ./tools is read; TOOLS_DIR always is. */
+  readonly tools?: readonly MakeTools[];
   /** What tool files export as `prompts`. */
-  readonly prompts?: readonly MakePrompts[] | undefined;
-  /** Resources beside those of the server, such as pages. */
-  readonly resources?: readonly unknown[] | undefined;
+  readonly prompts?: readonly MakePrompts[];
+  /** Pages and other resources, in addition to the widgets. */
+  readonly resources?: readonly Resource[];
 }
 
 /** Returns the program's additions in the form of tool files. Throws an Error for an unknown one, and for lists of others. */
-export function toolFilesOf(custom: Custom): readonly ToolFile[] {
+export function toolFilesOf(custom: StartOptions): readonly ToolFile[] {
   const fault = faultIn(CUSTOM, custom);
   if (fault !== null) throw new Error(fault);
   const { tools = [], prompts = [], resources } = custom;

@@ -10,9 +10,9 @@ import { type Config, parseConfig } from '../../../config/config.ts';
 import type { Env } from '../../../config/env.ts';
 import { systemRandom } from '../../../ground/runtime.ts';
 import { SERVER_NAME } from '../../../ground/server-info.ts';
-import { toolFilesOf } from '../../../tools/folder/tool-file.ts';
+import { type StartOptions, toolFilesOf } from '../../../tools/folder/tool-file.ts';
 import { createLog } from '../../../watch/log.ts';
-import { type StartOptions, thisRuntime } from '../start.ts';
+import { thisRuntime } from '../start.ts';
 import { type TestClock, testClock } from './clock.ts';
 import { type McpClient, type McpOptions, mcpClient } from './mcp-client.ts';
 
