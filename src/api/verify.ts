@@ -38,12 +38,12 @@ export function verifyRoute({ guards, recheck, trustProxy, log }: VerifyRouteOpt
       scopes.length === 0 ? guards.apiKey : sequence(guards.apiKey, guards.scopes(...scopes));
     return { guard, extras: { operation, cost, ...(resources.length > 0 && { resources }) }, mistake };
   });
-  let isWarned = trustProxy > 0;
+  let mayWarn = trustProxy === 0;
 
   /** Warns once that all clients of a proxy share one budget of unknown keys, because TRUST_PROXY isn't set. */
   function warnOnce({ request, requestId }: RequestContext): void {
-    if (isWarned || !request.headers.has('x-forwarded-for')) return;
-    isWarned = true;
+    if (!mayWarn || !request.headers.has('x-forwarded-for')) return;
+    mayWarn = false;
     log.warn('X-Forwarded-For not believed', { requestId, setting: 'TRUST_PROXY' });
   }
 
