@@ -1,4 +1,5 @@
-// Counts events in sliding windows, in this process: wrong guesses of codes, and fetches of clients' documents.
+// Counts events in sliding windows, in this process: wrong guesses of codes, fetches of clients' documents, and requests for
+// a key for which there is no room.
 
 import { createLruCache } from '../../ground/cache.ts';
 import { type SlidingRate, TOKEN_BUCKETS_MAX } from '../../ground/limits/rates.ts';
