@@ -30,7 +30,7 @@ export function keyForm({ task, head, fields, verb, doing, other, act }) {
   return html`<form class="card stack" id="decided" at="form ${verb} ${task.connect}" aria-labelledby="form-title" onsubmit=${send}
     onclick=${holdSecond}>
     ${head}
-    ${keyFields({ ...fields, lead, hint: isLed && html`<span class="warn">It may do nothing yet.</span> Tick what it may do, or press “${verb}” again.` })}
+    ${keyFields({ ...fields, lead, hint: isLed && html`<span class="warn">It may do nothing yet.</span> Say what it may do, or press “${verb}” again.` })}
     ${complaint(failure)}
     <div class="line">${workButton({ at: 'go on', label: verb, doing, look: 'solid' })}${other}</div>
   </form>`;
