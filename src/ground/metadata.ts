@@ -1,7 +1,7 @@
 // Validates, merges and encodes metadata: an operator's data on an owner or key, a few short named texts. Headers carry it
 // percent-encoded, which bounds its size.
 
-import { hasLength, isObject, percentEncode } from './text.ts';
+import { hasLength, isObject, type JsonObject, percentEncode } from './text.ts';
 
 export type Metadata = Readonly<Record<string, string>>;
 
@@ -32,6 +32,15 @@ const isEntry = (entry: [name: string, value: unknown]): entry is [string, strin
     NAME.test(name) && typeof value === 'string' && value.isWellFormed() && hasLength(value, 0, METADATA_VALUE_MAX)
   );
 };
+
+/**
+ * Returns metadata of the database, where a shell may have typed other values than texts: those as JSON writes them. Frozen,
+ * because an operator's tools see it.
+ */
+export function storedMetadata(stored: JsonObject): Metadata {
+  const textOf = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value));
+  return Object.freeze(Object.fromEntries(Object.entries(stored).map(([name, value]) => [name, textOf(value)])));
+}
 
 /** Returns the header value: empty for none. */
 export const metadataText = (metadata: Metadata | null): string =>

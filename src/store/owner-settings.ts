@@ -1,6 +1,7 @@
 // Reads owners with their settings.
 
 import { memoize } from '../ground/cache.ts';
+import { storedMetadata } from '../ground/metadata.ts';
 import { limitOf, type Quota } from '../ground/rate-limit.ts';
 import type { PlanStore, StoredOwner } from '../keys/plans.ts';
 import type { OwnerSettings } from '../keys/record.ts';
@@ -17,7 +18,7 @@ const settingsFrom = memoize((json: string): OwnerSettings => {
     rateLimit: requests === null ? null : limitOf(requests, windowS),
     quota: quotaRequests === null ? null : { requests: quotaRequests, period: period as Quota['period'] },
     keysMax,
-    metadata: metadata && Object.freeze(metadata), // an operator's tools see it
+    metadata: metadata && storedMetadata(metadata),
   };
 });
 

@@ -3,7 +3,7 @@
 
 import { memoize } from '../ground/cache.ts';
 import type { FeedPosition } from '../ground/change-feed.ts';
-import type { Metadata } from '../ground/metadata.ts';
+import { type Metadata, storedMetadata } from '../ground/metadata.ts';
 import { limitOf, type Quota } from '../ground/rate-limit.ts';
 import { scopeSet } from '../ground/text.ts';
 import { type ApiKeyRecord, type ListedKey, NEW_KEY, type PresentedKey } from '../keys/record.ts';
@@ -11,8 +11,11 @@ import { COUNTED_USE } from './counts.ts';
 import { listIn, type Row, textIn, type Value, wholeIn } from './database.ts';
 import { ownerSettingsOf } from './owner-settings.ts';
 
-/** Returns one shared array for equal scopes, which many keys have. Frozen, because an operator's tools see it. */
-export const scopesFrom = memoize((json: string): readonly string[] => Object.freeze(listIn(json)));
+/**
+ * Returns one shared array for equal scopes, which many keys have. Frozen, because an operator's tools see it. Texts, whatever
+ * was typed into the database.
+ */
+export const scopesFrom = memoize((json: string): readonly string[] => Object.freeze(listIn(json).map(String)));
 
 /** Returns the text that stores scopes, each once. */
 const scopesJson = (scopes: readonly string[]): string => JSON.stringify(scopeSet(scopes));
@@ -24,7 +27,7 @@ export const compared = (column: string, value = column): string =>
     : value;
 
 /** Returns one shared object for equal metadata, which many keys have. Frozen like scopes. */
-const metadataFrom = memoize((json: string): Metadata => Object.freeze(JSON.parse(json)));
+const metadataFrom = memoize((json: string): Metadata => storedMetadata(JSON.parse(json)));
 
 // The tables in db/ are STRICT and have CHECKs, so column types are known, and JavaScript represents all numbers exactly.
 

@@ -5,7 +5,7 @@ import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { jsonLines, keysCommand } from '../support/keys-command.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
-import { createTestApp } from '../support/test-app.ts';
+import { COUNTED, createTestApp } from '../support/test-app.ts';
 
 const COLUMNS = 'id, user_id, name, key_hash, scopes, active, created_at_ms';
 const REVOKED = `SELECT ${COLUMNS.replace('active', '0')} FROM api_keys WHERE id = ?`;
@@ -92,3 +92,31 @@ test.each(['embedded', 'remote'] as const)(
     ]);
   },
 );
+
+test('what is no text among scopes and metadata is read as one, and the memory for keys stays bounded', async () => {
+  await using app = await createTestApp({ store: 'embedded', env: { ...COUNTED, KEY_CACHE_MB: '8' } });
+  const { id, key } = await app.createKey('alice');
+  using shell = openDatabase(databaseOf(app));
+  const typed = `UPDATE api_keys SET scopes = '["read", 5, null]', metadata = '{"seats":5,"until":null}' WHERE id = ?`;
+  await shell.execute({ sql: typed, args: [id] });
+  await shell.execute(`INSERT INTO owners (owner, metadata, changed_at_ms) VALUES ('alice', '{"plan":{"a":1}}', 1)`);
+  app.clock.advance(1001);
+  const verified = await fetch(`${app.url}/verify`, { headers: { 'x-api-key': key } });
+  expect([verified.status, verified.headers.get('x-key-scopes')]).toEqual([200, 'read 5 null']);
+  const metadata = JSON.parse(decodeURIComponent(verified.headers.get('x-key-metadata') ?? ''));
+  expect(metadata).toEqual({ plan: '{"a":1}', seats: '5', until: 'null' });
+  // More long records than there is room for: the first is read again.
+  const scopes = JSON.stringify(Array.from({ length: 20 }, (_, at) => `${at}`.padStart(95, 'x')));
+  const secrets = Array.from({ length: 5000 }, (_, at) => `sk_test_${String(at).padStart(64, '0')}`);
+  for (const [at, secret] of secrets.entries()) {
+    await shell.execute({
+      sql: `INSERT INTO api_keys (${COLUMNS}) VALUES (?, 'bob', 'x', ?, ?, 1, 1)`,
+      args: [`typed ${at}`, Bun.SHA256.hash(secret, 'hex'), scopes],
+    });
+  }
+  app.clock.advance(1001);
+  for (const secret of secrets) await fetch(`${app.url}/verify`, { headers: { 'x-api-key': secret } });
+  const reads = await app.storeReads();
+  expect((await fetch(`${app.url}/verify`, { headers: { 'x-api-key': key } })).status).toBe(200);
+  expect(await app.storeReads()).toBe(reads + 1);
+}, 60_000);
