@@ -2,7 +2,7 @@
 // the operator, or with a pasted token.
 
 import { html, redraw } from '../../pages/widgets/draw.js';
-import { complaint, copyGesture, copyText, setup, workButton } from '../../pages/widgets/parts.js';
+import { complaint, copyGesture, copyText, select, setup, workButton } from '../../pages/widgets/parts.js';
 import { appButton, issuerButton } from './external-sign-in.js';
 import { page } from './session.js';
 import { signIn } from './token-sign-in.js';
@@ -16,7 +16,9 @@ const COMMAND = `${mints} --sub your-name --link`;
 let copied = ''; // what came of copying it
 
 async function copy() {
-  copied = (await copyText(COMMAND, 'command')) ? 'Copied.' : `It is selected: ${copyGesture()}.`;
+  const isCopied = await copyText(COMMAND);
+  if (!isCopied) select('command');
+  copied = isCopied ? 'Copied.' : `It is selected: ${copyGesture()}.`;
   redraw();
 }
 

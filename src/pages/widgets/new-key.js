@@ -2,8 +2,20 @@
 // forgotten on `close`. The key is in the document only while it is shown, and is never matched with a RegExp, because
 // RegExp.lastMatch would keep it.
 
-import { change, find, h, html } from './draw.js';
-import { copyGesture, copyText, formats, HEADING, icon, isTime, nameOf, scopeList, setup, timeOf } from './parts.js';
+import { change, h, html } from './draw.js';
+import {
+  copyGesture,
+  copyText,
+  formats,
+  HEADING,
+  icon,
+  isTime,
+  nameOf,
+  scopeList,
+  select,
+  setup,
+  timeOf,
+} from './parts.js';
 import { worksOn } from './question.js';
 
 const COPIED_MS = 2000;
@@ -55,12 +67,11 @@ export function newKey({ made, isInRow = false, saved }) {
 const placeOf = ({ id, previous }, part) => `${part} of ${previous === undefined ? 'new' : 'rotated'} ${id}`;
 
 async function copyFrom(shown, { label, before, after }) {
-  const at = placeOf(shown, label);
-  const isCopied = await copyText(before + shown.secret + after, at);
+  const isCopied = await copyText(before + shown.secret + after);
   if (shown.secret === null) return; // forgotten meanwhile
   const said = { label, isCopied };
   change(shown, { said, isShown: shown.isShown || !isCopied });
-  if (!isCopied) return getSelection().selectAllChildren(find(at)); // which shows it now
+  if (!isCopied) return select(placeOf(shown, label)); // which shows it now
   setTimeout(() => {
     if (shown.said === said) change(shown, { said: {} });
   }, COPIED_MS);

@@ -66,16 +66,20 @@ export function workButton({ at, label, doing, look, act }) {
   </button>`;
 }
 
-/** Copies `text`. If that is forbidden, selects the element at `at`. Resolves with whether it was copied. */
-export async function copyText(text, at) {
+/** Copies `text`. Resolves with whether that was allowed. */
+export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    const shown = find(at);
-    if (shown) getSelection().selectAllChildren(shown);
     return false;
   }
+}
+
+/** Selects what is in the element at `at`, if it is shown, to be copied by a gesture. */
+export function select(at) {
+  const shown = find(at);
+  if (shown) getSelection().selectAllChildren(shown);
 }
 
 /** Says how to copy what is selected. */
