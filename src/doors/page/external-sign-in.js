@@ -80,15 +80,18 @@ function leave(go) {
 
 const button = (words, go) => html`<button class="solid" at="leave" onclick=${() => leave(go)}>${words}</button>`;
 
-export const appButton = () => button(html`Sign in at <bdi>${app.host}</bdi>`, goToApp);
-
-export const issuerButton = () =>
-  isIssuerAway
-    ? complaint(html`<bdi>${issuer.name}</bdi>, where you sign in, can’t be reached. Reload the page to try again.`)
-    : button(html`Sign in with <bdi>${issuer.name}</bdi>`, goToIssuer);
-
 /** Whether people sign in at an issuer that can't be reached now. */
 const isIssuerAway = issuer !== null && issuer.endpoints === null;
+
+/** Draws the button that leaves the page to sign in, or why it can't; null where there is none, or while it asks. */
+export function leaveButton() {
+  if (page.leaving !== null) return null;
+  if (app !== null) return button(html`Sign in at <bdi>${app.host}</bdi>`, goToApp);
+  if (issuer === null) return null;
+  return isIssuerAway
+    ? complaint(html`<bdi>${issuer.name}</bdi>, where you sign in, can’t be reached. Reload the page to try again.`)
+    : button(html`Sign in with <bdi>${issuer.name}</bdi>`, goToIssuer);
+}
 
 /**
  * Returns what was stored before the person left; null if nothing was. Removes it, unless the issuer is out of reach: then

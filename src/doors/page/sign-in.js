@@ -3,7 +3,7 @@
 
 import { html, redraw } from '../../pages/widgets/draw.js';
 import { complaint, copyGesture, copyText, select, setup, workButton } from '../../pages/widgets/parts.js';
-import { appButton, issuerButton } from './external-sign-in.js';
+import { leaveButton } from './external-sign-in.js';
 import { page } from './session.js';
 import { signIn } from './token-sign-in.js';
 
@@ -24,14 +24,14 @@ async function copy() {
 
 /** Draws the card. `waiting` says who waits for a decision, or is ''. */
 export function signInCard(why, waiting) {
+  const away = leaveButton();
   return html`<section class="card stack narrow" aria-labelledby="sign-in-title">
     <h2 id="sign-in-title" at="sign-in" tabindex="-1">Sign in</h2>
     ${why !== '' && complaint(why)}
     ${waiting !== '' && html`<p role="status">${waiting}</p>`}
     <p class="hint">With an API key a program calls this server on your behalf. Here you make keys, and end them. You are
       signed in until you close or reload this tab.</p>
-    ${app !== null && page.leaving === null && html`<div>${appButton()}</div>`}
-    ${issuer !== null && page.leaving === null && html`<div>${issuerButton()}</div>`}
+    ${away && html`<div>${away}</div>`}
     ${page.leaving?.view()}
     ${app === null && linkWords()}
     ${

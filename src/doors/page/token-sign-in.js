@@ -4,7 +4,7 @@
 import { focusOn, html } from '../../pages/widgets/draw.js';
 import { busily, nameOf, setup } from '../../pages/widgets/parts.js';
 import { typeHere } from './drafts.js';
-import { appButton, dropKept } from './external-sign-in.js';
+import { dropKept, leaveButton } from './external-sign-in.js';
 import { dropPart, loadPart } from './part-loader.js';
 import { askToSignIn, forget, isKeyShown, isOwn, jsonIn, page, post, set, show } from './session.js';
 
@@ -138,7 +138,7 @@ export function offerView(offer) {
     ${session !== null && html`<p>Now you are signed in as ${nameOf(session.sub)}.</p>`}
     ${isKeyShown() && html`<p class="warn">The new key that is shown below would be gone.</p>`}
     <div class="line">
-      ${setup.app !== null && page.leaving === null && appButton()}
+      ${setup.app !== null && leaveButton()}
       <button at="accept" onclick=${() => begin(offer, false)}>Sign in as <bdi>${String(sub)}</bdi></button>
       <button at="decline" onclick=${decline}>No</button>
     </div>
