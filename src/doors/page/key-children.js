@@ -1,23 +1,12 @@
 // Lists the keys that a key has made for its programs, and ends single ones.
 
 import { hasFocus, html } from '../../pages/widgets/draw.js';
-import {
-  complaint,
-  isTime,
-  nameOf,
-  scopeList,
-  setup,
-  timeOf,
-  toldView,
-  workButton,
-} from '../../pages/widgets/parts.js';
+import { complaint, nameOf, scopeList, setup, timeOf, toldView, workButton } from '../../pages/widgets/parts.js';
 import { question } from '../../pages/widgets/question.js';
 
 const SCOPES_SHOWN = 4;
 /** Shown instead of what can be loaded only after signing in again. */
 export const UNREAD = 'Sign in again to see it.';
-
-const isChild = (item) => typeof item?.id === 'string' && Array.isArray(item.scopes) && isTime(item.expiresAt);
 
 /**
  * Creates the list of a key's children. `family` has { read(id, cursor), end(id) }, which resolve with an outcome.
@@ -31,7 +20,7 @@ export function keyChildren({ id, family, state, change, count }) {
     const { output, failure } = await family.read(id, cursor);
     if (!Array.isArray(output?.keys)) return change({ failure: complaint(failure) || UNREAD });
     if (cursor && state().children !== before) return; // a newer beginning arrived meanwhile, or the row was closed
-    const children = [...(cursor ? before : []), ...output.keys.filter(isChild)];
+    const children = [...(cursor ? before : []), ...output.keys];
     const names = new Map([...(state().names ?? []), ...children.map(({ id, name }) => [id, name])]);
     if (output.nextCursor === undefined) count(children.length);
     change({ children, names, cursor: output.nextCursor, failure: undefined });
