@@ -87,7 +87,7 @@ export function keysPageRoute(options: KeysPageOptions): Handler {
     const { document, policy } = await load();
     const issuer = findIssuer && (await findIssuer());
     const part = loadPart && `${publicUrl}/keys/operators.js`;
-    const html = withSetup(document, { ...setupOf(options, mints, publicUrl, issuer, acceptsCredentials), part });
+    const html = withSetup(document, setupOf(options, mints, publicUrl, issuer, acceptsCredentials));
     if (html !== last.html) last = { html, page: new Blob([html]) }; // all responses share the Blob
     const headers = {
       ...PAGE_HEADERS,

@@ -23,7 +23,7 @@ export function dropPart() {
 export async function loadPart(begins, back) {
   const { session, task } = page;
   try {
-    const { default: open } = await import(setup.part);
+    const { default: open } = await import(`${setup.url}/keys/operators.js`);
     if (page.session !== session || page.part !== null) return;
     page.part = open(shared)(GIVEN);
     set({});
