@@ -9,7 +9,7 @@ import type { Log } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
 import { accepts, createResponseHeaders, SECURITY_HEADERS, UNCACHED_JSON_HEADERS } from '../web/headers.ts';
-import { challengeFor, problemResponse } from '../web/problem-response.ts';
+import { challengeFor, problemResponse, withCode } from '../web/problem-response.ts';
 import { refuseInClear } from '../web/router.ts';
 import { EVENT_STREAM_HEADERS, type EventStream, eventText, type Streams } from '../web/stream.ts';
 import { clientInfoOf } from './client.ts';
@@ -56,7 +56,7 @@ export function createHttpReplies(streams: Streams) {
 export function postedIn(context: RequestContext, body: Body, log: Log): Result<unknown, Response> {
   if (!body.ok) {
     const { error } = body;
-    return err(error.code === 'invalid_json' ? unreadable() : problemResponse(error, context.requestId));
+    return err(error.code === 'invalid_json' ? unreadable(error) : problemResponse(error, context.requestId));
   }
   context.meta = metaOf(body.value);
   context.clientInfo = clientInfoOf(body.value);
@@ -64,8 +64,8 @@ export function postedIn(context: RequestContext, body: Body, log: Log): Result<
   return err(problemResponse(refuseInClear(log, context), context.requestId));
 }
 
-const unreadable = () =>
-  new Response(errorText(undefined, PARSE_ERROR), { status: 400, headers: UNCACHED_JSON_HEADERS });
+const unreadable = ({ code }: Problem): Response =>
+  withCode(new Response(errorText(undefined, PARSE_ERROR), { status: 400, headers: UNCACHED_JSON_HEADERS }), code);
 
 /** Sends a reply on a stream, or the refusal if there is no room. Cuts the stream if there is no room even for that. */
 export function sendReply(stream: EventStream, text: string, refusal: () => string): void {

@@ -191,6 +191,9 @@ test('the line of a refusal has its code, on every transport; of what is not ref
   await app.useKey('no key');
   await post(app, call('get_data'), { 'x-api-key': key });
   await post(app, call('create_api_key', { name: '' }), alice);
+  for (const path of ['/tools/whoami', '/mcp']) {
+    await fetch(app.url + path, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{' });
+  }
   await fetch(`${app.url}/verify?scope=`, { headers: { 'x-api-key': key } });
   await fetch(`${app.url}/introspect`, { method: 'POST', headers: { 'x-api-key': key }, body: new URLSearchParams() });
   await fetch(`${app.url}/token`, { method: 'POST', body: new URLSearchParams({ grant_type: 'password' }) });
@@ -204,6 +207,8 @@ test('the line of a refusal has its code, on every transport; of what is not ref
     [401, 'invalid_api_key'],
     [200, 'insufficient_scope'],
     [200, 'invalid_input'],
+    [400, 'invalid_json'],
+    [400, 'invalid_json'],
     [400, 'invalid_input'],
     [400, 'invalid_request'],
     [400, 'unsupported_grant_type'],
