@@ -3,8 +3,10 @@
 
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
+/** In a request: reads rows of a table to copy them. */
+export const readOf = (table: string) => `FROM \\"${table}\\" t`;
 /** With this a replica takes over keys; while it is refused, the replica stays as it is. */
-export const TAKING = 'FROM api_keys t';
+export const TAKING = readOf('api_keys');
 const STATEMENT = 'POST /v2/pipeline';
 
 /** `delayMs`: how much later each response comes. */

@@ -10,10 +10,14 @@ export const IS_ELSEWHERE = /NOT NULL constraint failed: feed/;
 
 export type Read = (statement: Statement) => Promise<readonly Row[]>;
 
-/** Quotes the name of a column, which may have been added by hand. */
+/** Quotes the name of a table or column, which may have been added by hand. */
 export const quoted = (name: unknown): string => `"${String(name).replaceAll('"', '""')}"`;
 
 const COLUMNS = 'SELECT name, type, pk FROM pragma_table_info(?) ORDER BY pk';
+/** The key of a table without a primary key: one that was made by hand. */
+const ROWID: Row = { name: 'rowid', type: 'INTEGER', pk: 1 };
+
+const isOfKey = ({ pk }: Row): boolean => Number(pk) > 0;
 
 /** Selects columns of table `t`. Clamps numbers typed by hand that JavaScript can't represent (db/README.md). */
 const selected = (columns: readonly Row[]): string =>
@@ -22,20 +26,22 @@ const selected = (columns: readonly Row[]): string =>
     .map(([name, type]) => (type === 'INTEGER' ? `${held(`t.${name}`)} AS ${name}` : `t.${name}`))
     .join(', ');
 
-/** Yields a table's rows along its primary key, after the row `after` if given. `columnsFrom` says which columns it has. */
+/** Yields a table's rows along its key, after the row `after` if given. `columnsFrom` says which columns it has. */
 export async function* pagesOf(
   read: Read,
   table: string,
   rows: number,
   { after, columnsFrom = read }: { readonly after?: Row | undefined; readonly columnsFrom?: Read } = {},
 ): AsyncGenerator<readonly Row[]> {
-  const columns = await columnsFrom({ sql: COLUMNS, args: [table] });
-  const key = columns.filter(({ pk }) => Number(pk) > 0).map(({ name }) => String(name));
-  const places = key.map((name) => `t.${name}`);
+  const named = await columnsFrom({ sql: COLUMNS, args: [table] });
+  const columns = named.some(isOfKey) ? named : [ROWID, ...named];
+  const key = columns.filter(isOfKey).map(({ name }) => String(name));
+  const places = key.map((name) => `t.${quoted(name)}`);
   const isAfter = `WHERE (${places}) > (${key.map(() => '?')})`;
   for (let last = after; ; ) {
     const page = await read({
-      sql: `SELECT ${selected(columns)} FROM ${table} t ${last === undefined ? '' : isAfter} ORDER BY ${places} LIMIT ${rows}`,
+      sql: `SELECT ${selected(columns)} FROM ${quoted(table)} t
+${last === undefined ? '' : isAfter} ORDER BY ${places} LIMIT ${rows}`,
       args: last === undefined ? [] : key.map((name) => last?.[name] ?? null),
     });
     if (page.length > 0) yield page;
@@ -55,7 +61,7 @@ export function putRows(or: 'REPLACE' | 'IGNORE', table: string, rows: readonly 
   if (rows.length === 0) return [];
   const columns = Object.keys(rows[0] ?? {});
   const values = columns.map((_, at) => `value ->> ${at}`);
-  const sql = `INSERT OR ${or} INTO ${table} (${columns.map(quoted)}) SELECT ${values} FROM json_each(?)`;
+  const sql = `INSERT OR ${or} INTO ${quoted(table)} (${columns.map(quoted)}) SELECT ${values} FROM json_each(?)`;
   return [{ sql, args: [JSON.stringify(rows.map((row) => columns.map((column) => row[column])))] }];
 }
 
@@ -132,5 +138,5 @@ async function putAnew(copying: Copying, announcedBy: 'owner' | 'rules', where: 
 /** Reads rows, with the columns that the copy has: a newer version may have added some to the database. */
 async function rowsOf({ from, copy }: Copying, table: string, where: string, args: readonly string[]) {
   const columns = await copy({ sql: COLUMNS, args: [table] });
-  return from({ sql: `SELECT ${selected(columns)} FROM ${table} t ${where}`, args });
+  return from({ sql: `SELECT ${selected(columns)} FROM ${quoted(table)} t ${where}`, args });
 }

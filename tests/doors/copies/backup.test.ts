@@ -19,7 +19,7 @@ import { everything } from '../../support/everything.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { jsonLines, keysCommand, keysProcess, startKeys } from '../../support/keys-command.ts';
 import { NEXT_MIGRATIONS } from '../../support/next-version.ts';
-import { startProxy } from '../../support/proxy.ts';
+import { readOf, startProxy } from '../../support/proxy.ts';
 import { startServer } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
 import { storeOn } from '../../support/store-mode.ts';
@@ -86,10 +86,15 @@ test('what changes while a remote database is copied is in the backup', async ()
   ];
   const alice = await bearer(app, 'alice');
   const primary = openDatabase(sqld.url);
-  await primary.batch(['ALTER TABLE api_keys ADD COLUMN "group" TEXT', ...rulesOf('removed', kept.id, 'one')]);
+  await primary.batch([
+    'ALTER TABLE api_keys ADD COLUMN "group" TEXT',
+    'CREATE TABLE "by hand" (text TEXT)',
+    `INSERT INTO "by hand" WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600) SELECT 'a' FROM n`,
+    ...rulesOf('removed', kept.id, 'one'),
+  ]);
   const file = join(temporaryFolder(), 'backup.db');
   const done = backUp({ mode: 'remote', url: proxy.url, authToken: null, replicaFile: null }, file);
-  await waitFor(() => proxy.sent('FROM rules t') > 0); // keys were read before
+  await waitFor(() => proxy.sent(readOf('rules')) > 0); // keys were read before
   await primary.batch(["DELETE FROM rules WHERE id = 'removed'", ...rulesOf('added', kept.id, 'other')]);
   await primary.batch([
     `UPDATE api_keys SET name = 'new', "group" = 'by hand' WHERE id = '${kept.id}'`,
@@ -110,6 +115,7 @@ test('what changes while a remote database is copied is in the backup', async ()
   expect(await rows('SELECT name, "group" FROM api_keys WHERE "group" IS NOT NULL')).toEqual([
     { name: 'new', group: 'by hand' },
   ]);
+  expect(await rows('SELECT text, count(*) AS rows FROM "by hand"')).toEqual([{ text: 'a', rows: 600 }]);
   expect(await rows('SELECT owner, blocked_at_ms FROM blocked_owners')).toEqual([
     { owner: 'carol', blocked_at_ms: Number.MAX_SAFE_INTEGER },
   ]);
@@ -135,7 +141,7 @@ test('a remote database that changes all the time is backed up, without rules of
   const file = join(temporaryFolder(), 'backup.db');
   const done = backUp({ mode: 'remote', url: proxy.url, authToken: null, replicaFile: null }, file);
   const ended = done.then(() => true);
-  await waitFor(() => proxy.sent('FROM rules t') > 0);
+  await waitFor(() => proxy.sent(readOf('rules')) > 0);
   const rename = `UPDATE api_keys SET name = name || '+' WHERE id IN ('${kept.id}', '${ending.id}')`;
   await primary.execute(rename);
   await waitFor(() => feedReads() > 1); // what changed before is copied once more, and what changes now needn't be
@@ -157,7 +163,7 @@ test('a key in whose row another was when the backup of a remote database began 
   const proxy = started.use(await startProxy(url, { delayMs: 50 }));
   const file = join(temporaryFolder(), 'backup.db');
   const done = backUp({ mode: 'remote', url: proxy.url, authToken: null, replicaFile: null }, file);
-  await waitFor(() => proxy.sent('FROM rules t') > 0);
+  await waitFor(() => proxy.sent(readOf('rules')) > 0);
   const many =
     "SELECT 'x' FROM (WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600) SELECT i FROM n)";
   await client.batch([`INSERT INTO changes (key_hash) ${many}`, 'DELETE FROM api_keys WHERE row = 2']);
@@ -345,7 +351,7 @@ function meddledWith(db: Database, meanwhile: () => Promise<unknown>): Database 
   return {
     ...db,
     async writeAll(all) {
-      const isOfKeys = all.some(({ sql }) => sql.startsWith('INSERT OR IGNORE INTO api_keys'));
+      const isOfKeys = all.some(({ sql }) => sql.startsWith('INSERT OR IGNORE INTO "api_keys"'));
       if (isOfKeys && keysPut++ === 1) await meanwhile();
       return db.writeAll(all);
     },

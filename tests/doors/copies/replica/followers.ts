@@ -86,7 +86,7 @@ const held: { readonly hasKeys: boolean; arrive(): void }[] = [];
 let isOver = false;
 const slowly: ReplicaOptions['readPrimary'] = async (statement) => {
   const rows = await read.read(statement);
-  const hasKeys = rows.length > 0 && statement.sql.includes('FROM api_keys t');
+  const hasKeys = rows.length > 0 && statement.sql.includes('FROM "api_keys" t');
   if (!isOver) await new Promise<void>((arrive) => held.push({ hasKeys, arrive }));
   return rows;
 };
