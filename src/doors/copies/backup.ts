@@ -4,9 +4,9 @@ import { open } from 'node:fs/promises';
 import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage } from '../../ground/result.ts';
 import {
-  type Database,
   type DatabaseConfig,
   firstOf,
+  type RemoteConfig,
   type Row,
   type Statement,
   UnusableDatabase,
@@ -25,33 +25,30 @@ import { newerPagesOf, pagesOf, putChanged, putRows, withoutTriggers } from './r
 const PAGE_ROWS = 500;
 
 /** Copies into the new file `file`, which only its owner can read. Does not migrate, because backups come before. */
-export async function backUp(config: DatabaseConfig, file: string): Promise<void> {
-  if (config.mode === 'embedded') mustBeFile(config.path);
-  makePrivate(file);
-  const db = config.mode === 'embedded' ? embeddedDatabase(config.path) : await remoteDatabase(config);
-  try {
-    const applied = await (config.mode === 'embedded' ? inspectFile(config.path) : inspect(db)).catch((error) => {
-      throw config.mode === 'embedded' && isOutage(error, 'unreachable') ? openError(config.path, error) : error;
-    });
-    if (applied === 0) throw new UnusableDatabase('DATABASE_URL: the database is empty');
-    await letSignalsIn();
-    await (config.mode === 'embedded' ? copyFile(db, config.path, file) : copyRemote(db, file));
-  } finally {
-    db.close();
-  }
-}
+export const backUp = (config: DatabaseConfig, file: string): Promise<void> =>
+  config.mode === 'embedded' ? copyFile(config.path, file) : copyRemote(config, file);
 
 /** Copies the pages, without delaying writers, and deletes from the copy what backups leave out. */
-async function copyFile(db: Database, path: string, file: string): Promise<void> {
+async function copyFile(path: string, file: string): Promise<void> {
+  mustBeFile(path);
+  makePrivate(file);
+  const applied = await inspectFile(path).catch((error) => {
+    throw isOutage(error, 'unreachable') ? openError(path, error) : error;
+  });
+  if (applied === 0) throw empty();
+  await letSignalsIn();
+  const db = embeddedDatabase(path);
   const source = await open(path);
   try {
     await copyPages(db, source, path, file);
-    await leaveOut(file);
   } finally {
     await db.close(); // first, because closing `source` releases the locks on the file
     await source.close();
   }
+  await leaveOut(file);
 }
+
+const empty = () => new UnusableDatabase('DATABASE_URL: the database is empty');
 
 async function leaveOut(file: string): Promise<void> {
   const copy = embeddedDatabase(file);
@@ -93,7 +90,10 @@ const ORPHANS = [
  * changes all the time would never be copied. If a newer version migrates the database meanwhile, the copy has the schema
  * of before.
  */
-async function copyRemote(primary: Database, file: string): Promise<void> {
+async function copyRemote(config: RemoteConfig, file: string): Promise<void> {
+  makePrivate(file);
+  const primary = await remoteDatabase(config);
+  if ((await inspect(primary)) === 0) throw empty();
   const copy = embeddedDatabase(file);
   const { read: from } = primary;
   const put = async (statements: readonly Statement[]): Promise<void> =>
@@ -138,5 +138,6 @@ async function copyRemote(primary: Database, file: string): Promise<void> {
     ]);
   } finally {
     copy.close();
+    primary.close();
   }
 }
