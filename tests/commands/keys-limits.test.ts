@@ -1,9 +1,14 @@
 // What `keys` says and changes of limits, quotas and uses, beside a running server.
 
 import { expect, test } from 'bun:test';
+import { join } from 'node:path';
 import { testClock } from '../support/clock.ts';
-import { databaseOf } from '../support/database-client.ts';
+import { run } from '../support/command.ts';
+import { databaseOf, openDatabase } from '../support/database-client.ts';
+import { fillKeys } from '../support/fill.ts';
+import { temporaryFolder } from '../support/folder.ts';
 import { jsonLines, keysCommand } from '../support/keys-command.ts';
+import { commandOf } from '../support/server-process.ts';
 import { sharedApp } from '../support/test-app.ts';
 import { advanceUntil } from '../support/wait-for.ts';
 
@@ -74,3 +79,19 @@ test('list and show say how often a key was used; --sort uses puts the most used
   expect((await keys('show', much.id)).stdout).toMatch(/\n\d{4}-\d\d-\d\d {2}3\n$/);
   expect(await keys('list', '--sort', 'names')).toMatchObject({ code: 2 });
 });
+
+const RUN = { bun: [process.execPath, '--no-env-file'], deno: [commandOf('deno')[0] ?? '', 'run', '--allow-all'] };
+
+test.each(Object.entries(RUN))(
+  'on %s an owner of so many keys that a thread reads their uses is shown',
+  async (_, on) => {
+    using database = openDatabase(databaseOf(app));
+    await fillKeys(database, 300, 1000);
+    const command = [...on, join(import.meta.dir, '../../src/commands/keys.ts')];
+    const shown = await run([...command, 'owner', 'owner-0@example.com', '--json'], {
+      cwd: temporaryFolder(),
+      env: env(),
+    });
+    expect(shown).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\{"owner":"owner-0@example.com",/) });
+  },
+);

@@ -66,14 +66,17 @@ export function createFileThread(path: string) {
 
   async function ask(message: Message): Promise<Answer> {
     const [{ once }, workers] = await Promise.all([import('node:events'), import('node:worker_threads')]); // lazily
-    if (thread === null) {
-      thread = new workers.Worker(THREAD, { eval: true, workerData: path });
-      thread.unref();
+    thread ??= new workers.Worker(THREAD, { eval: true, workerData: path });
+    const asked = thread;
+    asked.ref(); // until it answers: Deno ends a command that waits for nothing else
+    try {
+      const answered = once(asked, 'message');
+      asked.postMessage(message);
+      const [answer] = (await answered) as [Answer];
+      return answer;
+    } finally {
+      asked.unref();
     }
-    const answered = once(thread, 'message');
-    thread.postMessage(message);
-    const [answer] = (await answered) as [Answer];
-    return answer;
   }
 
   /** Drops a thread that failed, and may have ended itself; the next statement starts another. */
