@@ -35,7 +35,7 @@ function transact(statements) {
 }
 const does = {
   write: transact,
-  read: ({ sql, args = [] }) => prepare(sql).all(...args),
+  read: ({ sql, args = [] }) => db.prepare(sql).all(...args), // not kept: each day has reads of its own
   end: () => db.close(),
 };
 parentPort.on('message', ([what, given]) => {
