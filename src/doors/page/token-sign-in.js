@@ -70,7 +70,7 @@ export const signIn = (token, isLink = false) =>
     if (page.session !== session) return;
     who.hasNone = result.output?.keys.length === 0;
     const asks = isLink && !isSame && isAtStake();
-    const mustWork = asks || (session?.token !== undefined && !isSame);
+    const mustWork = asks || session?.token !== undefined;
     if (result.status === 401 || who.sub === undefined || (mustWork && result.output === null)) {
       return refuse(refusalOf(who, result));
     }

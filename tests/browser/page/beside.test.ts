@@ -8,7 +8,7 @@ import { register } from '../../support/hand-over.ts';
 import { askForKey } from '../../support/key-request.ts';
 import { ADMINS, createTestApp, type Env, type TestApp } from '../../support/test-app.ts';
 import { beside } from './customer-app.ts';
-import { adminLink, appForBrowser, historyOf, withKeysPage } from './keys-page.ts';
+import { adminLink, appForBrowser, historyOf, said, withKeysPage } from './keys-page.ts';
 
 const signInButton = (page: Page) => page.getByRole('button', { name: /^Sign in at 127\.0\.0\.1:\d+$/ });
 
@@ -184,10 +184,15 @@ describeInBrowser('a link of somebody else', (browser) => {
     await withKeysPage(browser(), app, { quiet: true }, async ({ page, context }) => {
       await asAlice(page, app);
       const other = await linkOf(app, 'mallory');
-      await context.setOffline(true);
-      await open(page, other);
-      await page.getByText('The link that was opened signs nobody in, and you stay signed in.').waitFor();
-      await context.setOffline(false);
+      const forged = (await linkOf(app, 'alice')).replace(/\.[^.]*$/, '.c2lnbmF0dXJl');
+      for (const opened of [other, forged]) {
+        await context.setOffline(true);
+        await open(page, opened);
+        await said(page, 'The link that was opened signs nobody in, and you stay signed in.');
+        await context.setOffline(false);
+        await page.getByRole('button', { name: 'Refresh' }).click();
+        await said(page, 'Refreshed at');
+      }
       await page.getByRole('textbox', { name: 'Name' }).fill('half typed');
       await open(page, await linkOf(app, 'alice', { iat: 1 }));
       await open(page, '#error=send+me+your+key&state=x');
