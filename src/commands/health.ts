@@ -19,6 +19,7 @@ export const health = command({
     const parsed = parseConfig(io.env);
     if (!parsed.ok) throw new CommandError(parsed.error.join('\n'));
     const { port, basePath } = parsed.value;
+    if (port === 0) throw new CommandError('the address is not known, because PORT is 0; set it to that of the server');
     const url = `${listeningOrigin(parsed.value, port)}${basePath}/`;
     // addresses are always accepted, HOST only if ALLOWED_HOSTS has it
     const response = await getDirectly(url, TIMEOUT_MS, { host: '127.0.0.1' }).catch((error) => {

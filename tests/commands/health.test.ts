@@ -49,3 +49,8 @@ test('another program at the port, which responds with no status of HTTP, is one
   const said = /^mcp-key-server: http:[^\n]+ status [^\n]+\n$/;
   expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(said) });
 });
+
+test('of a server with a port that the system has picked nothing is known: port 80 is another program’s', async () => {
+  const { code, stderr } = await inProcess(main, { JWT_SECRET: TEST_SECRET, PORT: '0' }, ['health']);
+  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('because PORT is 0') });
+});
