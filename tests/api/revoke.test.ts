@@ -43,6 +43,8 @@ describe('understood', () => {
     ['a form with a charset', (key) => [`token=${key}`, `${FORM}; charset=UTF-8`]],
     ['an array of strings', (key) => [JSON.stringify([UNKNOWN, 'no key', '', key])]],
     ['an array of objects', (key) => [JSON.stringify([{ token: key, type: 'api_key', url: 'x', source: 'content' }])]],
+    ['a form with the line of a file', (key) => [`token=${key}%0D%0A`, FORM]],
+    ['a string with space around it', (key) => [JSON.stringify([` ${key}\t`])]],
     ['both', (key) => [JSON.stringify([{ token: UNKNOWN }, key, key])]],
   ])('%s: the key ends, and one line of the log says so', async (_, bodyOf) => {
     const { id, key } = await app.createKey('alice');
