@@ -78,7 +78,7 @@ class KeyVerifier:
             self._settle(told, 400 if status == 429 else status)
             400 <= status < 500 and time.sleep(max(0, min(pause, after or pause, end - time.monotonic())))
             pause *= 2 if told else 1
-        self._pool.shutdown(wait=False)
+        self._pool = self._pool and self._pool.shutdown(wait=False)  # None: what is answered later lets nobody in
         self._forget_all()
     async def _decide(self, key, scopes, cost, wait):  # a question goes on though who waits for it is interrupted
         is_text = isinstance(key, str) and key.isascii()  # no key has other characters
@@ -140,19 +140,19 @@ class KeyVerifier:
             self._turns.get(digest) is question and self._turns.pop(digest)
         question.set_result(found or (UNAVAILABLE, False))
     def _work(self, found=None):
+        self._begun.wait(5)
         with self._lock:
             while (self._away or self._closed.is_set()) and any(self._waiting):
                 self._over(*(self._waiting[0] or self._waiting[1]).pop()[:2])
             if not any(self._waiting):
                 return
             question, ahead, came, key, digest, cost = (self._waiting[0] or self._waiting[1]).popleft()
-        self._begun.wait(5)
         try:
             for once in (ahead, ()):  # a yes that comes too late says nothing: it is asked once more
-                found = found or self._question(came, key, digest, cost, once)
+                found = found or self._pool and self._question(came, key, digest, cost, once)
         except Exception as error:
             self._warn(f"got what is no answer: {error!r}")
-        self._over(question, (), found)
+        self._over(question, (), self._pool and found)
     def _question(self, came, key, digest, cost, ahead):  # `ahead`: let in already, and counted by this question
         with self._lock:
             asked, cursor, before = now(), self._cursor, self._answers.get(digest)

@@ -284,6 +284,34 @@ os.wait()`);
     expect(stdout).toBe('503\n');
   });
 
+  test.each(['/changes', '/introspect'])(
+    'closed while %s is slow, it lets nobody in later',
+    async (slow) => {
+      await using own = await startServers('embedded', ['bun'], { REVOCATION_LAG_MAX_MS: '60000' }); // no answer is late
+      const { id, key } = await own.createKey('operator', ['introspect']);
+      const rose = await own.createKey('rose');
+      const closed = Promise.withResolvers<void>();
+      own.between = async (path, passOn) => {
+        if (path === slow) await closed.promise;
+        if (path !== '/closed') return passOn();
+        closed.resolve();
+        return new Response();
+      };
+      const { stdout } = await pythonRun(`import threading, time, urllib.request
+verifier, said = KeyVerifier(*${JSON.stringify([own.url, id, key])}), []
+check = threading.Thread(target=lambda: said.append(verifier.verify("${rose.key}")))
+check.start()
+time.sleep(0.2)
+verifier.close()
+urllib.request.urlopen("${own.url}/closed")
+check.join()
+print(said[0].ok, said[0].code if not said[0].ok else "")`);
+      expect(stdout).toBe('False store_unavailable\n');
+      expect(own.asked.get('/introspect') ?? 0).toBe(slow === '/introspect' ? 1 : 0);
+    },
+    30_000,
+  );
+
   test('a check that is interrupted leaves no other one waiting', async () => {
     const { key } = await at.createKey('quinn');
     at.between = async (path, passOn) => {
