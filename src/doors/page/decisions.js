@@ -82,13 +82,13 @@ const send = (path, body, done) =>
     if (page.session !== session || (page.task !== task && !task.create)) return;
     if (output !== null) done(output);
     else if (page.task !== task || session.token === undefined) return;
-    else if (task.asked && problem.code === 'request_not_found') leaveEnded(failure);
+    else if (task.asked && problem.code === 'request_not_found') leaveToLook(`${failure}.`);
     else set({ task: { ...task, failure } });
   });
 
-/** Leaves a request that can't be decided any more. A response may have been lost, so look for the key. */
-function leaveEnded(failure) {
-  leave(`${failure}.`);
+/** Leaves a request that was approved, or may have been: a response may have been lost. Looks for the key. */
+function leaveToLook(notice) {
+  leave(notice);
   void lookForKey();
 }
 
@@ -179,12 +179,9 @@ function codeView({ ask, failure, begun }) {
 function programView(task) {
   const { ask: userCode, asked } = task;
   const { clientName, address, askedAt, resource, scopes } = asked;
-  const decide = (decision, notice) => send('/device/decision', { userCode, ...decision }, () => leave(notice));
-  const make = async (wanted) => {
-    await decide({ approve: true, ...wanted }, 'The program gets its key when it asks next, within seconds.');
-    if (isOwn(page.task)) void lookForKey();
-  };
-  const refuse = () => decide({ approve: false }, 'Refused: the program gets no key.');
+  const decide = (decision, done) => send('/device/decision', { userCode, ...decision }, done);
+  const made = () => leaveToLook('The program gets its key when it asks next, within seconds.');
+  const refused = () => leave('Refused: the program gets no key.');
   return keyForm({
     head: html`${heading('A program asks for a key')}
       <dl>
@@ -198,8 +195,8 @@ function programView(task) {
     task,
     verb: 'Make the key',
     doing: 'Deciding…',
-    other: html`<button at="refuse" onclick=${refuse}>Refuse</button>`,
-    act: make,
+    other: html`<button at="refuse" onclick=${() => decide({ approve: false }, refused)}>Refuse</button>`,
+    act: (wanted) => decide({ approve: true, ...wanted }, made),
   });
 }
 
