@@ -98,7 +98,7 @@ function withWait(sentence, waitS) {
   return `${sentence.replace(/; try again( later)?$/, '')}; try again ${wait}`;
 }
 
-/** The outcome without a valid token. It has no words, because the sign-in card says why. */
+/** The outcome without a valid token, or of a session before. It has no words: the sign-in card says why, or nobody reads it. */
 const SIGNED_OUT = { status: 401, ...failed('') };
 
 const newest = new Map(); // the last read since something changed, by what it asked for
@@ -128,7 +128,7 @@ async function send(path, body) {
     return SIGNED_OUT;
   }
   const result = await post(path, token, body);
-  if (page.session !== session) return failed('You have signed out.');
+  if (page.session !== session) return SIGNED_OUT;
   if (result.status !== 401) return result;
   if (session.token === token) endSession(result.failure);
   return session.token === undefined ? SIGNED_OUT : result;
