@@ -19,6 +19,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'doors/rules/everywhere.slow.test.ts: BOUND_MS': 'the same',
   'process/stop-load.slow.test.ts: HELD_MS': 'a stop that does not wait would have ended the process by then',
   'process/stop.test.ts: 2000': 'the same',
+  'commands/dev.test.ts: 2000': 'the same',
   'doors/signin/documents.test.ts: 20_000': 'a document drips longer than the server waits for it',
   'lab/load/unread-streams.ts: WATCHED_MS': 'memory that is not given back grows meanwhile',
   'support/callers.ts: leftMs + 2000': 'near midnight, until a new day has begun: the counts of a day begin anew',

@@ -47,6 +47,8 @@ export function createReloader<Service extends Replacement>(options: ReloaderOpt
   let hasChanged = false;
   let settling: Cancel | undefined;
   let underWay = Promise.resolve();
+  /** Resolves when the services that were replaced have ended. */
+  let ending = Promise.resolve();
 
   const follow = watchTools(folder, (name) => {
     if (!isOwn(name, database)) changed(); // or each reload would cause the next
@@ -71,10 +73,9 @@ export function createReloader<Service extends Replacement>(options: ReloaderOpt
     const before = replace(next);
     log.info('tools reloaded', { tools: Object.fromEntries(next.custom) });
     before.app.endStreams();
-    void before.app
-      .idle()
-      .then(before.close)
-      .catch((error) => log.error('internal error', { error }));
+    const idle = before.app.idle();
+    const ended = idle.then(before.close).catch((error) => log.error('internal error', { error }));
+    ending = ending.then(() => ended);
   }
 
   function report(error: unknown): void {
@@ -99,6 +100,8 @@ export function createReloader<Service extends Replacement>(options: ReloaderOpt
       replaceBy = replace;
       if (hasChanged) changed();
     },
+    /** Resolves when the services that were replaced have ended their calls, and are closed. */
+    idle: () => ending,
   };
 }
 

@@ -153,7 +153,8 @@ async function run(
   await service.open(); // last: a failed start must not have migrated, or the previous version could not start again
   const { server, answerBy } = door ?? (await listen(runtime, config, tls));
   answerBy(service.app.fetch);
-  end = () => shutDown(service, server, log); // whichever service runs then
+  const idle = () => Promise.all([service.app.idle(), reloader?.idle()]);
+  end = () => shutDown({ app: { ...service.app, idle }, close: service.close }, server, log); // whichever service runs then
   reloader?.begin((next) => {
     const before = service;
     service = next;

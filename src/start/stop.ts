@@ -63,7 +63,7 @@ export interface Stoppable {
     /** Holds responses back until the returned function is called. */
     holdResponses(): () => void;
     endStreams(): void;
-    idle(): Promise<void>;
+    idle(): Promise<unknown>;
   };
   close(): Promise<void>;
 }

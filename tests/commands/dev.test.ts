@@ -1,7 +1,7 @@
 // `bun run dev` and `mcp-key-server dev`: the server as it is now, whatever happens to the files.
 
 import { expect, test } from 'bun:test';
-import { appendFileSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { scripts } from '../../package.json';
 import { callOver, userHeaders } from '../support/client.ts';
@@ -63,6 +63,22 @@ test('it starts with the tools that are there', async () => {
   expect(dev.stderr()).toContain('hello (tools/hello.ts)');
   expect(await dev.stop()).toBe(0);
   expect(dev.stdout()).not.toContain('"tools reloaded"');
+});
+
+test('a call of a tool as it was before a save ends, though the server is stopped meanwhile', async () => {
+  const begun = "await Bun.write('begun', ''); await Bun.sleep(2000); // longer than a stop without requests";
+  const slow = hello('one')
+    .replace('run: () => ok(', `run: async () => { ${begun}\n return ok(`)
+    .replace(/\) \}\);$/, '); } });');
+  const folder = fill(diskFolder(), { 'tools/hello.ts': slow });
+  const command = [process.execPath, join(import.meta.dir, '../../src/cli.ts'), 'dev'];
+  await using dev = await startServer({ folder, command });
+  const calling = callOver(dev.url, 'hello');
+  await waitFor(() => existsSync(join(folder, 'begun')));
+  writeFileSync(join(folder, 'tools/hello.ts'), hello('two'));
+  await waitFor(() => dev.stdout().includes('"tools reloaded"'));
+  expect(await dev.stop()).toBe(0);
+  expect((await calling).body.content?.[0].text).toBe('one');
 });
 
 const COMMANDS: readonly (readonly [name: string, program: () => Promise<readonly string[]>])[] = [
