@@ -207,7 +207,7 @@ type Answer =
   | { readonly is: 'remembered' | 'once'; readonly identity: Verified }
   | { readonly is: 'refused'; readonly refused: Refused };
 
-/** Throws an Error for an empty id or key, and for a URL that can't be a server's. */
+/** Throws an Error for an empty id or key, a URL that can't be a server's, and a resource that is no URL. */
 export function createVerifier(options: VerifierOptions): Verifier {
   const verifier = new KeyVerifier(options);
   return {
@@ -262,10 +262,13 @@ class KeyVerifier implements Verifier {
 
   async guard(request: Request, demand?: Demand): Promise<Verified | RefusedRequest> {
     const { headers } = request;
+    if (typeof headers?.get !== 'function') {
+      this.#server.warn(WRONG_REQUEST);
+      return refusedRequest(refusal('store_unavailable'));
+    }
     const bearer = /^Bearer +(.+)$/i.exec(headers.get('authorization') ?? '')?.[1];
     const verified = await this.verify(headers.get('x-api-key') || bearer || '', demand);
-    if (verified.ok) return verified;
-    return Object.freeze({ ok: false, status: verified.status, response: responseTo(verified.problem) });
+    return verified.ok ? verified : refusedRequest(verified);
   }
 
   knownForMs(at?: Moment): number {
@@ -603,6 +606,7 @@ interface Answered {
 }
 
 const WRONG_DEMAND = `verify: expected only scopes, a list, and cost, a whole number from 1 to ${COST_MAX}`;
+const WRONG_REQUEST = 'guard: expected a Request; verify takes a key, and nothing else';
 const LATE = 'responses come later than the bound allows';
 
 /** Returns whether the server refused a request, with the units that it reported. */
@@ -680,9 +684,11 @@ function reasonOf(thrown: unknown): string {
 }
 
 /** Returns the base URL of the routes. Throws an Error without possible secrets if it is invalid. */
-function baseUrlOf({ url, id, key }: VerifierOptions): string {
+function baseUrlOf({ url, id, key, resource }: VerifierOptions): string {
   if (typeof id !== 'string' || id === '') throw new Error('createVerifier: id: expected the id of a key, got none');
   if (typeof key !== 'string' || key === '') throw new Error('createVerifier: key: expected a key, got none');
+  if (resource != null && !URL.canParse(resource))
+    throw new Error('createVerifier: resource: expected the URL of the service, or none');
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   const isHttp = parsed !== undefined && /^https?:$/.test(parsed.protocol);
   if (!isHttp || parsed.username || parsed.password || parsed.search || parsed.hash) {
@@ -705,7 +711,7 @@ class Server {
     this.#url = baseUrlOf(options);
     this.#onError = onError;
     this.#authorization = `Basic ${btoa(`${encodeURIComponent(id)}:${encodeURIComponent(key)}`)}`;
-    this.#resource = resource === undefined ? {} : { resource };
+    this.#resource = resource == null ? {} : { resource };
   }
 
   ask(fields: Readonly<Record<string, string>>, withinMs: number): Promise<ServerResponse> {
@@ -855,6 +861,9 @@ function refusal(code: keyof typeof PROBLEMS, more: More = {}): Refused {
 }
 
 const UNAVAILABLE: Answer = { is: 'refused', refused: refusal('store_unavailable', { retryAfterS: 1 }) };
+
+const refusedRequest = ({ status, problem }: Refused): RefusedRequest =>
+  Object.freeze({ ok: false, status, response: responseTo(problem) });
 
 function responseTo(problem: VerifierProblem): Response {
   const { retryAfterS, ...body } = problem;

@@ -240,6 +240,8 @@ describe('one that is set up wrongly', () => {
       'https://user:pass@keys.example',
       'http://k?a=b',
     ].map((url) => [`with the URL "${url}"`, { url }, 'url'] as const),
+    ['with a resource that is no URL', { resource: 'orders' }, 'resource'],
+    ['with an empty resource, which would ask for none', { resource: '' }, 'resource'],
   ])('%s is refused when it is made', (_, wrong, name) => {
     const made = () => createVerifier({ url: 'http://127.0.0.1:3000', id: 'an-id', key: 'a-key', ...wrong });
     expect(made).toThrow(new RegExp(`^createVerifier: ${name}: expected `));
@@ -334,4 +336,16 @@ test('what is no key, and no demand, lets nobody in, though a good key is in mem
   }
   const nothing = undefined as unknown as string;
   expect(await verifier.verify(nothing)).toMatchObject({ ok: false, ...MISSING });
+});
+
+test('a request that is no Request, as Node and Express have them, is refused, and a line says so', async () => {
+  const { id, key } = await at.createKey('operator', ['introspect']);
+  const said: string[] = [];
+  const made = createVerifier({ url: at.url, id, key, onError: ({ message }) => void said.push(message) });
+  const asked = { headers: { 'x-api-key': key } } as unknown as Request;
+  expect(await made.guard(asked, { scopes: ['introspect'] })).toMatchObject({ ok: false, status: 503 });
+  expect(said).toEqual([
+    `mcp-key-server/verifier: ${at.url}: guard: expected a Request; verify takes a key, and nothing else`,
+  ]);
+  await made.close();
 });
