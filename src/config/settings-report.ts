@@ -89,8 +89,8 @@ const SLIPS_MAX = 2;
 const OTHERS = new Set(['SSL_CERT_FILE']);
 
 /**
- * Returns set variables whose names nearly match one of ours or of `toolVariables`. None where the runtime can't list
- * variables.
+ * Returns set variables whose names nearly match one of ours or of `toolVariables`, or lack words of one. None where the
+ * runtime can't list variables.
  */
 export function misspelt(
   env: Env,
@@ -101,9 +101,23 @@ export function misspelt(
   return Object.keys(env)
     .filter((name) => name.length >= NAME_CHARS_MIN && !known.has(name))
     .flatMap((variable) => {
-      const meant = names.find((name) => isWithinEdits(variable, name, SLIPS_MAX));
+      const meant =
+        names.find((name) => isWithinEdits(variable, name, SLIPS_MAX)) ??
+        names.find((name) => lacksWords(variable, name));
       return meant === undefined ? [] : [{ variable, meant }];
     });
+}
+
+/** Returns whether a name is another without some words after the first: two are left at least. */
+function lacksWords(given: string, name: string): boolean {
+  const [first, ...rest] = given.split('_');
+  const [nameFirst, ...words] = name.split('_');
+  if (first !== nameFirst || rest.length === 0) return false;
+  let from = 0;
+  return rest.every((word) => {
+    from = words.indexOf(word, from) + 1;
+    return from > 0;
+  });
 }
 
 // The command has the settings and claims that it needs to sign what the server accepts, and to link to its address.

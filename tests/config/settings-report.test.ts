@@ -72,6 +72,9 @@ describe('names that are nearly those of variables', () => {
     ['DATABASE_ULR', 'DATABASE_URL'],
     ['LOGLEVEL', 'LOG_LEVEL'],
     ['JWT_ISSUERS2', 'JWT_ISSUER'],
+    ['DATABASE_REPLICA', 'DATABASE_REPLICA_FILE'],
+    ['REVOCATION_LAG_MS', 'REVOCATION_LAG_MAX_MS'],
+    ['DATABASE_TOKEN', 'DATABASE_AUTH_TOKEN'],
   ])('%s may be meant to be %s', (variable, meant) => {
     expect(misspelt({ [variable]: 'x' } as Env)).toEqual([{ variable, meant }]);
   });
@@ -87,7 +90,7 @@ describe('names that are nearly those of variables', () => {
     ],
     [
       'of containers',
-      'KUBERNETES_SERVICE_HOST KUBERNETES_PORT_443_TCP_ADDR KEYS_PORT KEYS_SERVICE_HOST KEYS_SERVICE_PORT DB_PORT REDIS_URL CONTAINER container NODE_OPTIONS NODE_PATH NODE_VERSION BUN_INSTALL FLY_APP_NAME DYNO SSL_CERT_FILE TZ',
+      'KUBERNETES_SERVICE_HOST KUBERNETES_PORT_443_TCP_ADDR KEYS_PORT KEYS_SERVICE_HOST KEYS_SERVICE_PORT DB_PORT DATABASE DATABASE_HOST DATABASE_NAME TOKEN_JWT_ISSUER REDIS_URL CONTAINER container NODE_OPTIONS NODE_PATH NODE_VERSION BUN_INSTALL FLY_APP_NAME DYNO SSL_CERT_FILE TZ',
     ],
     [
       'of npm and continuous integration',
