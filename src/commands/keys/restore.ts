@@ -39,6 +39,8 @@ const partsOf = (file: string) => [...LOG, ''].map((part) => `${file}${part}`);
 
 const REMOTE_HAS_KEYS =
   'DATABASE_URL: the database has keys, and a remote one is only restored without any; nothing was changed. Restore into a new one, and point DATABASE_URL at it';
+const NEW_KNOWS_NOTHING =
+  'a new database does not know what was revoked, deleted or blocked after the backup: end and block it here, too, before servers use it';
 const REMOTE_IN_USE =
   'DATABASE_URL: somebody has put keys or owners into the database meanwhile, so the restore is not complete. Restore into a new one';
 
@@ -78,6 +80,7 @@ const intoRemote = (given: Given): Promise<void> =>
       await restoreRemote(db, backup, options).catch((error) => {
         throw error instanceof DatabaseInUse ? new CommandError(REMOTE_IN_USE) : error;
       });
+      if (options.isNew) io.say(NEW_KNOWS_NOTHING);
       io.say('running servers forget what they know within REVOCATION_LAG_MAX_MS');
     },
     given.config,
