@@ -27,7 +27,7 @@ test.skipIf(Bun.which('jq') === null)(
     for (const uri of ['/orders?page=1', '/orders?page=2'])
       await fetch(`${server.url}/verify`, { headers: { ...key, 'x-forwarded-uri': uri } });
     await server.stop();
-    const folder = folderWith({ 'keys.log': server.stdout() });
+    const folder = folderWith({ 'keys.log': `mcp-key-server is ready\n${server.stdout()}` }); // stderr too
     const today = new Date().toISOString().slice(0, 10);
     const recipe = DOCUMENT.codeBlock('Who called what', 'sh').replace('2026-01-31', today);
     const { code, stdout } = await run(['bash', '-c', recipe], { cwd: folder, env: { PATH } });
