@@ -62,10 +62,12 @@ export class Replica {
     this.#file = file;
     this.#clock = clock;
     this.#log = log;
-    this.#readPrimary = (statement) =>
-      readPrimary(statement).catch((error) => {
+    this.#readPrimary = async (statement) => {
+      if (this.#isStopping) throw new Error('it is closed'); // ends the step under way
+      return readPrimary(statement).catch((error) => {
         throw new Error(AWAY, { cause: error });
       });
+    };
     this.#outage = createOutageLog(log, { on: 'replica not in use', eachReason: true });
     const repeated = { everyMs: FOLLOW_EVERY_MS, firstMs: null, clock, log, event: 'replica not in use' };
     this.#following = repeat(repeated, () => this.#followAll());
@@ -105,8 +107,7 @@ export class Replica {
 
   async #followAll(): Promise<void> {
     try {
-      const isStopping = () => this.#isStopping;
-      const pair = { readPrimary: this.#readPrimary, clock: this.#clock, isStopping };
+      const pair = { readPrimary: this.#readPrimary, clock: this.#clock };
       let local: Database;
       let step: Step;
       do {
@@ -160,6 +161,7 @@ export class Replica {
 
   /** Notes a failure. A primary that is away leaves the replica in use. */
   #failed(error: unknown): void {
+    if (this.#isStopping) return;
     const isAway = error instanceof Error && error.message === AWAY;
     if (isAway && this.#state.is === 'in_use') return;
     // Cut to nothing, it has no tables.

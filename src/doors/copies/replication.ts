@@ -34,8 +34,6 @@ export interface Pair {
   readonly startWriting: (() => FileThread) | null;
   readonly readPrimary: Read;
   readonly clock: Clock;
-  /** Returns whether the process is about to end: then a step ends early. */
-  readonly isStopping: () => boolean;
 }
 
 /**
@@ -106,7 +104,6 @@ async function copyAll(pair: Stepping, from: ReachedPosition, databaseId: string
     for await (const rows of pagesOf(pair.readPrimary, name, PAGE_ROWS, { columnsFrom: pair.local.read }))
       await putPage(pair, from, name, rows);
   }
-  if (pair.isStopping()) return 'done';
   await moveOn(pair.few(), from, { ...from, databaseId }, []);
   return 'moved';
 }
@@ -134,7 +131,6 @@ async function takeNewer(pair: Stepping, from: ReachedPosition): Promise<void> {
       const old = removals.flatMap((removal) => statementsOf(removal, run));
       if (old.length > 0) await put(pair.few(), from, old);
       await putPage(pair, from, name, rows);
-      if (pair.isStopping()) return;
     }
   }
 }

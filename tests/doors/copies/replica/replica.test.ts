@@ -10,7 +10,7 @@ import { fillKeys } from '../../../support/fill.ts';
 import { diskFolder, temporaryFolder } from '../../../support/folder.ts';
 import { callAll } from '../../../support/mcp.ts';
 import { openFiles } from '../../../support/open-files.ts';
-import { startProxy, TAKING } from '../../../support/proxy.ts';
+import { readOf, startProxy, TAKING } from '../../../support/proxy.ts';
 import { runToExit, startServer } from '../../../support/server-process.ts';
 import { canMount, smallDisk } from '../../../support/small-disk.ts';
 import type { Sqld } from '../../../support/sqld.ts';
@@ -481,6 +481,22 @@ test('a replica that was closed follows no more', async () => {
   await using other = await createTestApp({ store: withReplica(sqld) });
   await opened(other);
   expect(proxy.sent(TAKING)).toBe(last);
+});
+
+test('a replica that is closed while it copies owners copies no more of them, and says nothing of an outage', async () => {
+  await using sqld = await startPrimary();
+  await using proxy = await startProxy(sqld.url, { delayMs: 50 });
+  await executeAt(
+    sqld.url,
+    `INSERT INTO owners (owner, keys_max)
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) SELECT 'owner ' || i, 5 FROM n`,
+  );
+  const app = await createTestApp({ store: withReplica(sqld, undefined, proxy.url) });
+  const pages = () => proxy.sent(readOf('owners'));
+  await waitFor(() => pages() > 1);
+  await app.close();
+  expect((await app.log()).map(({ event }) => event)).not.toContain('replica not in use');
+  expect(pages()).toBeLessThan(10); // of 20
 });
 
 describe('the primary', () => {
