@@ -92,6 +92,18 @@ describe('the start stops, and shows no value,', () => {
       'TOOL_KEY: no key: …',
     ],
     [
+      'for two that do not fit together, whose message would quote them',
+      v.pipe(
+        v.object({ TOOL_USER: v.string(), TOOL_KEY: v.string() }),
+        v.check(
+          () => false,
+          ({ input: { TOOL_USER, TOOL_KEY } }) => `No key ${TOOL_KEY} of ${TOOL_USER}`,
+        ),
+      ) as unknown as SettingsSchema,
+      { TOOL_USER: 'hunter22 himself', TOOL_KEY: 'hunter22' },
+      'settings: no key … of …',
+    ],
+    [
       'without a schema',
       undefined as unknown as SettingsSchema,
       {},

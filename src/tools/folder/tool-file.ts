@@ -132,10 +132,11 @@ export const settingsIn =
     }
     const parsed = parseReadable(schema, values);
     if (parsed.ok) return parsed.value;
+    const secrets = Object.values(values).filter(({ length }) => length >= HIDDEN_CHARS_MIN);
+    secrets.sort((a, b) => b.length - a.length); // one may begin with another
     const faults = parsed.error.issues.map(({ path, message }) => {
       const isMissing = Object.hasOwn(schema.entries, path) && !Object.hasOwn(values, path);
-      const value = values[path] ?? '';
-      const hidden = value.length < HIDDEN_CHARS_MIN ? message : message.replaceAll(value, '…');
+      const hidden = secrets.reduce((text, value) => text.replaceAll(value, '…'), message);
       const expected = `${hidden.charAt(0).toLowerCase()}${hidden.slice(1)}`;
       return `${path || 'settings'}: ${isMissing ? 'expected a value, but it is not set' : expected}`;
     });
