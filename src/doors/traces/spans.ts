@@ -96,8 +96,9 @@ export function createSpans(settings: TraceSettings, core: TracesOptions, add: (
     if (key === null && !carriesCredential(context.credentials)) return;
     const begun = tracer.begin(metaTrace(request.params._meta) ?? headerTrace(context.headers));
     if (begun === undefined) return;
+    const times = tracer.timesSince(startedMs); // now: nobody has waited for what the sender's identification takes
     const identity = await sender.identify(key);
-    if (isGood(identity)) tracer.end(begun, startedMs, ofMcp(transport, request, context, reply, keyIdOf(identity)));
+    if (isGood(identity)) tracer.end(begun, times, ofMcp(transport, request, context, reply, keyIdOf(identity)));
   }
 
   return {
@@ -111,7 +112,8 @@ export function createSpans(settings: TraceSettings, core: TracesOptions, add: (
         const call = callIn(context) as AnyCall | undefined; // which each of these routes makes
         if (call === undefined) return;
         const span = asked === undefined || !isAdmitted(call) ? spanOf(call) : asked;
-        if (span !== undefined) tracer.end(span.begun, startedMs, ofHttp(toolsPath, span, context, call, response));
+        if (span === undefined) return;
+        tracer.end(span.begun, tracer.timesSince(startedMs), ofHttp(toolsPath, span, context, call, response));
       };
     },
 
@@ -133,8 +135,9 @@ export function createSpans(settings: TraceSettings, core: TracesOptions, add: (
         }
         const span = spanOf(call);
         const keyId = span?.identity && keyIdOf(span.identity);
-        if (span !== undefined)
-          tracer.end(span.begun, startedMs, ofMcp(transport, request, peer.sender.context, reply, keyId));
+        if (span === undefined) return reply;
+        const described = ofMcp(transport, request, peer.sender.context, reply, keyId);
+        tracer.end(span.begun, tracer.timesSince(startedMs), described);
         return reply;
       }
       return isPromise(reply) ? reply.then(ended) : ended(reply);

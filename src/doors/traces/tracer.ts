@@ -21,6 +21,8 @@ export interface TracesOptions {
 
 export type Begun = Pick<Span, 'traceId' | 'spanId' | 'parent'>;
 
+type Times = Pick<Span, 'startedAtMs' | 'durationMs'>;
+
 export type Ended = Pick<Span, 'name' | 'isError' | 'attributes'>;
 
 /** Creates the tracer. `add` adds a span that has ended. */
@@ -33,10 +35,13 @@ export function createTracer({ sampler }: TraceSettings, { clock, random }: Trac
       const isKept = parent !== undefined && sampler.isParentBased ? parent.sampled : isSampled(traceId, sampler);
       return isKept ? { traceId, spanId: makeId(SPAN_ID_BYTES), parent } : undefined;
     },
-    /** Ends a span that began at a time of the monotonic clock. */
-    end({ traceId, spanId, parent }: Begun, startedMs: number, { name, isError, attributes }: Ended): void {
+    /** Returns the times of a span that began at a time of the monotonic clock, and ends now. */
+    timesSince(startedMs: number): Times {
       const durationMs = clock.monotonicMs() - startedMs;
-      const startedAtMs = clock.nowMs() - durationMs;
+      return { startedAtMs: clock.nowMs() - durationMs, durationMs };
+    },
+    end({ traceId, spanId, parent }: Begun, times: Times, { name, isError, attributes }: Ended): void {
+      const { startedAtMs, durationMs } = times;
       add({ traceId, spanId, parent, name, startedAtMs, durationMs, isError, attributes });
     },
   };

@@ -15,6 +15,7 @@ import {
 import { type Collector, type ReceivedSpan, startCollector } from '../../support/collector.ts';
 import { call, fetchMcp, modern, openSse, post, request } from '../../support/mcp.ts';
 import { shared } from '../../support/shared.ts';
+import { startSlowStore } from '../../support/slow-store.ts';
 import { bearer, createTestApp, type Env, type TestApp } from '../../support/test-app.ts';
 import { anyone, facts, noInput } from '../../support/tools.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -358,6 +359,25 @@ test('what a guard of one’s own says of the caller has any type: the span is s
   expect((await post(app, call('odd'), alice)).body.result.structuredContent).toEqual({ trace: null });
   expect(await sent(app, collector, 2)).toMatchObject([{ attributes: shown }, { attributes: shown }]);
 });
+
+test('a span ends with its reply, however long the look at a credential takes that no guard demands', async () => {
+  using collector = startCollector();
+  await using slow = await startSlowStore();
+  await using app = await createTestApp({ env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url }, store: slow.store });
+  await using elsewhere = await createTestApp({ store: slow.store });
+  const { id, key } = await elsewhere.createKey('alice');
+  await app.createKey('bob'); // its feed is current
+  const gate = slow.delayReadOf(key);
+  expect((await post(app, request('ping', { _meta: { api_key: key } }))).status).toBe(200);
+  await gate.made;
+  app.clock.advance(400);
+  gate.release();
+  const [made, pinged] = await sent(app, collector, 2);
+  expect([made?.name, pinged?.name]).toEqual(['POST /tools/{tool}', 'ping']);
+  expect(pinged?.attributes['mcp_keys.key.id']).toBe(id);
+  expect(pinged?.endTimeUnixNano).toBe(pinged?.startTimeUnixNano);
+  expect(pinged?.endTimeUnixNano).toBe(made?.endTimeUnixNano);
+}, 30_000);
 
 describe('the sampler', () => {
   const OFF = 'always_off';
