@@ -14,7 +14,8 @@ import { keyChildren, UNREAD } from './key-children.js';
  * own: `words` are further kinds and fields of events, and `who(event)` returns who did it.
  */
 export function keyPanels(options) {
-  const panels = { words: {}, who: ({ actor }) => actor, ...options, states: new Map() }; // by id of an open key: { edit, failure, events, cursor, instead, made }
+  // `states`, by id of an open key: { edit, before, failure, events, cursor, instead, made }
+  const panels = { words: {}, who: ({ actor }) => actor, ...options, states: new Map() };
   return {
     open({ id, children: number }) {
       panels.states.set(id, { events: [], instead: 'Loading…', made: {} });
