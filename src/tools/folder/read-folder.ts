@@ -85,7 +85,7 @@ export function unusableFile(file: string, error: unknown, remedy = ''): Error {
   return new Error(`${file}${placeOf(file, first)}: ${reason}${remedy}`);
 }
 
-/** What main.ts and main.deno.ts add to the name of a reloaded file. */
+/** What commands/reloaded-bun.ts and reloaded-deno.ts add to the name of a file that is read again. */
 const READ_AGAIN = /\?read=\d+/g;
 
 interface Thrown {
