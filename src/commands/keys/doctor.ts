@@ -30,7 +30,7 @@ export const verb = command({
     const findings: Finding[] = [];
     try {
       const config = configOf(io.env, { verifiesUsers: true });
-      findings.push(['ok', 'configuration', 'it is valid'], ...doubtsOf(io.env, config));
+      findings.push(['ok', 'configuration', 'it is valid'], ...warningsOf(io.env, config));
       if (config.tls !== null) findings.push(certificateFinding(config.tls, Date.now()));
       findings.push(...(await databaseFindings(io, config)), ...(await serverFindings(config)));
     } catch (error) {
@@ -44,7 +44,7 @@ export const verb = command({
 });
 
 /** Returns the warnings that a start would log. */
-function doubtsOf(env: Env, config: Config): Finding[] {
+function warningsOf(env: Env, config: Config): Finding[] {
   const slips = misspelt(env).map(({ variable, meant }) => ({ variable, reason: `perhaps ${meant} is meant` }));
   const doubts = [...withoutEffect(env, config), ...contradictions(env, config), ...keepingOut(config), ...slips];
   return doubts.map(({ variable, reason }) => ['note', 'configuration', `${variable}: ${reason}`]);
