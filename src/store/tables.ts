@@ -31,17 +31,17 @@ export interface Run {
   readonly after: number;
 }
 
-/** Returns the expression for one parameter; all are one argument. */
-export const of = (name: keyof Run) => `(?1 ->> '${name}')`;
+/** Returns the expression of one parameter; all are one argument. */
+export const parameter = (name: keyof Run) => `(?1 ->> '${name}')`;
 
 /** Rows that one transaction deletes, which blocks a local file's process for some 10 ms. */
 export const BATCH_ROWS = 250;
 
 // The earlier of this process's and the database's clock, so that a wrong one deletes nothing too early. By nothing else.
-const NOW_MS = `CAST(min(${of('nowMs')}, unixepoch('subsec') * 1000) AS INTEGER)`;
+const NOW_MS = `CAST(min(${parameter('nowMs')}, unixepoch('subsec') * 1000) AS INTEGER)`;
 export const NOW_S = `${NOW_MS} / 1000`;
 /** The second from which uses are kept. */
-export const OLDEST_S = `${NOW_S} - ${of('usageDays')} * ${DAY_S}`;
+export const OLDEST_S = `${NOW_S} - ${parameter('usageDays')} * ${DAY_S}`;
 
 /** How long an ended code is kept, so that even a server with a slow clock knows that it has ended. */
 const CODES_KEPT_MS = MS_PER_HOUR;
@@ -73,7 +73,7 @@ const OLD_EXCHANGES = `DELETE FROM exchanges WHERE at_ms < ${NOW_MS} - ${EXCHANG
 // clock was slow takes no others with it.
 const OLD_EVENTS = `DELETE FROM key_events WHERE seq IN (
 SELECT seq FROM (SELECT seq, at_ms FROM key_events ORDER BY seq LIMIT ${BATCH_ROWS})
-WHERE at_ms < ${NOW_MS} - ${of('eventDays')} * ${MS_PER_DAY}) AND seq < (SELECT max(seq) FROM key_events)`;
+WHERE at_ms < ${NOW_MS} - ${parameter('eventDays')} * ${MS_PER_DAY}) AND seq < (SELECT max(seq) FROM key_events)`;
 
 const OLD_CHANGES: Removal = [
   // pruned_seq tells readers that have not come that far that changes are missing.

@@ -6,7 +6,7 @@ import type { FeedPage } from '../ground/change-feed.ts';
 import { type Clock, MS_PER_DAY, MS_PER_HOUR, sleep } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { type Database, firstOf, type Statement } from './database.ts';
-import { BATCH_ROWS, CHANGES_KEPT_MAX, NOW_S, OLDEST_S, of, type Removal, type Run, TABLES } from './tables.ts';
+import { BATCH_ROWS, CHANGES_KEPT_MAX, NOW_S, OLDEST_S, parameter, type Removal, type Run, TABLES } from './tables.ts';
 
 /** The first run is soon after the start, but not part of it. */
 const FIRST_AFTER_MS = 2000;
@@ -119,8 +119,8 @@ const COUNTS = [
 
 /** Returns the statements for a batch of holders. `row`: the row number of holder `h` in the tables of counts. */
 function holdersIn(table: 'api_keys' | 'holders', row: string) {
-  const batch = `(SELECT row FROM ${table} WHERE row > ${of('after')} ORDER BY row LIMIT ${BATCH_HOLDERS}) h`;
-  const old = COUNTS.map(({ isOld, ...of }) => ({ ...of, isOld: `c.row = ${row} AND ${isOld}` }));
+  const batch = `(SELECT row FROM ${table} WHERE row > ${parameter('after')} ORDER BY row LIMIT ${BATCH_HOLDERS}) h`;
+  const old = COUNTS.map((counts) => ({ ...counts, isOld: `c.row = ${row} AND ${counts.isOld}` }));
   const isAnyOld = old.map(({ table, isOld }) => `EXISTS (SELECT 1 FROM ${table} c WHERE ${isOld})`).join(' OR ');
   return {
     /** Selects the last row of the batch, null after all of them, and whether it has `old` counts. */
