@@ -105,8 +105,16 @@ const WHOLE_RECORD: ApiKeyRecord = {
 
 export const COLUMNS: readonly string[] = columnsOf(WHOLE_RECORD).names;
 
+/** Selects columns of a table. JSON is written anew: constraints let in what a shell types as JSON5, which no parser here reads. */
+export const selected = (table: string, columns: readonly string[]): string =>
+  columns
+    .map((name) => (JSON_COLUMNS.includes(name) ? `json(${table}.${name}) AS ${name}` : `${table}.${name}`))
+    .join(', ');
+
+const JSON_COLUMNS = ['scopes', 'metadata', 'audiences', 'claims'];
+
 /** The columns of key `k`. To sort by one, qualify it: `ORDER BY k.created_at_ms` uses an index. */
-export const KEY_COLUMNS = ['row', ...COLUMNS].map((name) => `k.${name}`).join(', ');
+export const KEY_COLUMNS = selected('k', ['row', ...COLUMNS]);
 
 /** The expression for the bytes that the text of key `k` takes in a list, where it may have any length. */
 export const TEXT_BYTES = ['name', 'scopes', 'resource']

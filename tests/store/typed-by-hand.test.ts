@@ -5,7 +5,7 @@ import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { jsonLines, keysCommand } from '../support/keys-command.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
-import { COUNTED, createTestApp } from '../support/test-app.ts';
+import { COUNTED, createTestApp, listedKeys } from '../support/test-app.ts';
 
 const COLUMNS = 'id, user_id, name, key_hash, scopes, active, created_at_ms';
 const REVOKED = `SELECT ${COLUMNS.replace('active', '0')} FROM api_keys WHERE id = ?`;
@@ -92,6 +92,19 @@ test.each(['embedded', 'remote'] as const)(
     ]);
   },
 );
+
+test('scopes and metadata typed as JSON5, which SQLite takes for JSON, are read as what they say', async () => {
+  await using app = await createTestApp({ store: 'embedded' });
+  const { id, key } = await app.createKey('alice');
+  using shell = openDatabase(databaseOf(app));
+  const typed = `UPDATE api_keys SET scopes = '[''read'', ''write'',]', metadata = '{plan: ''pro''}' WHERE id = ?`;
+  await shell.execute({ sql: typed, args: [id] });
+  app.clock.advance(1001);
+  const { status, headers } = await fetch(`${app.url}/verify`, { headers: { 'x-api-key': key } });
+  expect([status, headers.get('x-key-scopes')]).toEqual([200, 'read write']);
+  expect(decodeURIComponent(headers.get('x-key-metadata') ?? '')).toBe('{"plan":"pro"}');
+  expect(await listedKeys(app, 'alice')).toMatchObject([{ id, scopes: ['read', 'write'] }]);
+});
 
 test('what is no text among scopes and metadata is read as one, and the memory for keys stays bounded', async () => {
   await using app = await createTestApp({ store: 'embedded', env: { ...COUNTED, KEY_CACHE_MB: '8' } });

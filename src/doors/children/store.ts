@@ -85,7 +85,7 @@ const IS_THERE = 'SELECT 1 FROM children WHERE id = ?1 AND key_hash = ?2';
 const ROOM = `SELECT 1 AS parent, count(*) AS living, min(${ENDS_AT_MS}) AS first_ends_at_ms ${living('?3', ofParent('?1'))}
 UNION ALL SELECT 0, count(*), min(${ENDS_AT_MS}) ${living('?3', ofOwner('?2'))}`;
 
-const LIST = `SELECT c.row, ${CHILD} AS child, k.scopes AS parent_scopes, ${ENDS_AT_MS} AS ends_at_ms
+const LIST = `SELECT c.row, ${CHILD} AS child, json(k.scopes) AS parent_scopes, ${ENDS_AT_MS} AS ends_at_ms
 ${living('?3', `${ofParent('?1')} AND (?2 IS NULL OR k.user_id = ?2)`)}
 AND (c.created_at_ms, c.row) < (?4, ?5) ORDER BY c.created_at_ms DESC, c.row DESC`;
 

@@ -43,7 +43,7 @@ export function openRules(core: TokensOptions): Rules {
 /** Finds the key of a rule by the rule's hash, as if that were a secret's, with the scopes that the rule gives. */
 export const RULE_LOOKUP: KeyLookup = {
   join: (hash) => `LEFT JOIN rules r ON r.hash = ${hash}`,
-  columns: 'r.hash AS rule_hash, r.scopes AS rule_scopes',
+  columns: 'r.hash AS rule_hash, json(r.scopes) AS rule_scopes',
   read({ rule_hash: hash, rule_scopes: scopesJson }, key) {
     if (hash === null || key === null) return key;
     const given = scopesJson === null ? null : scopesFrom(String(scopesJson));

@@ -3,7 +3,7 @@
 import type { Origin } from '../../keys/actor.ts';
 import { type Database, firstOf, listIn, type Row, textIn, wholeIn } from '../../store/database.ts';
 import { LAST_CHANGE, writeAsRead } from '../../store/key-changes.ts';
-import { scopesFrom } from '../../store/rows.ts';
+import { scopesFrom, selected } from '../../store/rows.ts';
 import { RULE_MAXIMA, type Rule } from './rule.ts';
 
 /** Where an issuer's key set comes from: the set itself as JSON, or its URL; null: the issuer's metadata names it. */
@@ -31,7 +31,7 @@ export interface StoredRule extends Rule, KeyOfRule {
   readonly keySet: KeySetSource;
 }
 
-const COLUMNS = 'id, key_id, hash, issuer, subject, audiences, claims, scopes';
+const COLUMNS = ['id', 'key_id', 'hash', 'issuer', 'subject', 'audiences', 'claims', 'scopes'];
 
 const KEY_COLUMNS = `k.user_id, k.resource, CASE
   WHEN k.id IS NULL THEN 'unknown'
@@ -40,10 +40,10 @@ const KEY_COLUMNS = `k.user_id, k.resource, CASE
   WHEN k.expires_at_ms < ?1 THEN 'expired'
 END AS refused`;
 
-const KEY = `SELECT k.name, k.scopes, k.expires_at_ms, ${KEY_COLUMNS} FROM api_keys k WHERE k.id = ?2`;
+const KEY = `SELECT ${selected('k', ['name', 'scopes', 'expires_at_ms'])}, ${KEY_COLUMNS} FROM api_keys k WHERE k.id = ?2`;
 
 // Only the first rule of an issuer brings the key set: with each it could be more than a remote database sends at once.
-const LIST = `SELECT ${COLUMNS.replaceAll(/\w+/g, 'r.$&')}, ${KEY_COLUMNS},
+const LIST = `SELECT ${selected('r', COLUMNS)}, ${KEY_COLUMNS},
 iif(row_number() OVER (PARTITION BY r.issuer ORDER BY r.row) = 1, i.jwks, NULL) AS jwks
 FROM rules r LEFT JOIN issuers i USING (issuer) LEFT JOIN api_keys k ON k.id = r.key_id
 WHERE ?2 IS NULL OR r.key_id = ?2 ORDER BY r.row`;

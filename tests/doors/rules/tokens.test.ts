@@ -118,6 +118,7 @@ test('terms of no sense that were typed into the database let nobody in, and no 
     ['[]', '[null]'],
     ['[]', '[{}]'],
     ['[5, null, {}]', '[]'],
+    ["['https://elsewhere.example',]", '[]'], // JSON5, which SQLite takes for JSON
   ]) {
     await shell.execute({
       sql: 'UPDATE rules SET audiences = ?, claims = ? WHERE id = ?',
