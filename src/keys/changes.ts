@@ -109,7 +109,7 @@ export interface ChangesOptions extends ChangeParts {
 }
 
 export function createChanges(options: ChangesOptions) {
-  const { store, derived, feed, clock, log, originOf, granted, failedChanges } = options;
+  const { store, derived, feed, clock, log, originOf, granted, failedChanges, creations } = options;
 
   async function isActive({ userId }: Actor, keyId: string): Promise<boolean> {
     if ((await store.findOwn(userId, keyId))?.active) return true;
@@ -167,6 +167,8 @@ export function createChanges(options: ChangesOptions) {
       if (!possible.ok) return possible;
       const grant = granted(actor, { scopes: fields.scopes ?? [] });
       if (!grant.ok) return grant;
+      const taken = creations.take(actor);
+      if (!taken.ok) return taken;
       return mutate('API key updated', actor, keyId, (origin) => store.edit(actor.userId, keyId, fields, origin));
     },
   };

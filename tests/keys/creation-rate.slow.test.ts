@@ -3,7 +3,7 @@
 
 import { expect, test } from 'bun:test';
 import { call, callAll, post } from '../support/mcp.ts';
-import { bearer, createTestApp, listedKeys, type TestApp } from '../support/test-app.ts';
+import { actorFor, bearer, createTestApp, listedKeys, type TestApp } from '../support/test-app.ts';
 
 const KEYS_PER_USER_MAX = 1000;
 
@@ -56,7 +56,10 @@ test('a user who creates keys in a loop gets 429 beyond 20 a second, logged once
   const { body } = await post(app, call('create_api_key', input), alice);
   expect(body.result.isError).toBe(true);
   expect(body.result.content[0].text).toBe('Rate limit exceeded; try again later');
-  expect((await app.call('rotate_api_key', { keyId: leaked.id }, alice)).status).toBe(429); // one budget for both
+  // One budget for all.
+  expect((await app.call('rotate_api_key', { keyId: leaked.id }, alice)).status).toBe(429);
+  const updated = await app.update(actorFor('alice'), leaked.id, { name: 'new' });
+  expect(updated).toMatchObject({ ok: false, error: { code: 'rate_limited' } });
 
   expect(await statusesOf(app, 'bob', 1)).toEqual([200]);
   expect((await app.useKey(leaked.key)).status).toBe(200);
@@ -72,6 +75,6 @@ test('a user who creates keys in a loop gets 429 beyond 20 a second, logged once
   const lines = (await app.log()).filter(({ event }) => event === 'Rate limit exceeded');
   expect(lines).toMatchObject([
     { level: 'warn', userId: 'alice', suppressed: 0, requestId: over.body.requestId },
-    { level: 'warn', userId: 'alice', suppressed: 2 },
+    { level: 'warn', userId: 'alice', suppressed: 3 },
   ]);
 }, 180_000);
