@@ -117,20 +117,22 @@ export function createRequestChecks({ allowedHosts, allowedOrigins }: AllowedNam
   const isAllowedHost = createHostCheck(allowedHosts, hostname);
   const isAllowedOrigin = createOriginCheck(allowedOrigins);
 
-  /** Returns the refusal of a host or origin that isn't allowed; undefined if both are. */
-  function refusalOfNames(context: RequestContext, found: Route | undefined): Handler | Problem | undefined {
-    if (found?.anyHost !== true) {
-      const { host } = context;
-      if (context.lacksHost) return withoutHost;
-      if (host !== null && !isAllowedHost(host)) return { code: 'host_denied' };
-    }
+  /** Returns the refusal of a host that isn't allowed; undefined if it is. */
+  function refusalOfHost(context: RequestContext, found: Route | undefined): Handler | Problem | undefined {
+    const { host } = context;
+    if (found?.anyHost === true || found?.any !== undefined) return isMisleading(context) ? HOST_DENIED : undefined;
+    if (context.lacksHost) return withoutHost;
+    return host === null || isAllowedHost(host) ? undefined : HOST_DENIED;
+  }
+
+  function refusalOfOrigin(context: RequestContext, found: Route | undefined): Problem | undefined {
     const { origin } = context;
-    const isOpen = origin === null || found?.openToAnyOrigin === true;
+    const isOpen = origin === null || found?.openToAnyOrigin === true || found?.any !== undefined;
     return isOpen || isAllowedOrigin(origin) || isOwn(origin, context) ? undefined : { code: 'origin_denied' };
   }
 
   return (context: RequestContext, found: Route | undefined): BodyHandler | Problem => {
-    const refusal = found?.any === undefined ? refusalOfNames(context, found) : undefined;
+    const refusal = refusalOfHost(context, found) ?? refusalOfOrigin(context, found);
     if (refusal !== undefined) return refusal;
     if (context.isTooLate) return OVERLOADED;
     if (found?.any !== undefined) return unlessInClear(context, found, found.any);
@@ -164,6 +166,16 @@ function createHostCheck(allowed: readonly string[] | null, publicHost: string):
 
 /** Characters that end the host in a URL, so that what follows would not be checked. */
 const NOT_IN_HOST = /[/\\?#@]/;
+
+/**
+ * Returns whether the URL continues what begins in Host. Deno writes Host into it as it came: after `a/mcp/health?` the
+ * path that was sent is a query, and after `a?b` its query, with the demands of a proxy, is another's. Bun leaves out such
+ * a Host.
+ */
+const isMisleading = ({ request, host }: RequestContext): boolean =>
+  host !== null && NOT_IN_HOST.test(host) && !request.url.startsWith('/');
+
+const HOST_DENIED: Problem = { code: 'host_denied' };
 
 /** Creates the check of Origin. `null` (sandboxed pages, files) is never allowed. */
 function createOriginCheck(allowed: readonly string[] | null): (origin: string) => boolean {

@@ -147,6 +147,21 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
   });
 });
 
+test.each(['bun', 'deno'] as const)('a Host that is none takes no demand from /verify, on %s', async (runtime) => {
+  await using server = await startServer({ runtime, env: { JWT_SECRET: TEST_SECRET } });
+  const { key } = (await call(server, 'create_api_key', '{"name":"reads","scopes":["read"]}', await alice())).body;
+  const asked = (host: string, target: string) =>
+    sendOverSocket(server.url, `GET ${target} HTTP/1.1\r\nHost: ${host}\r\nX-API-Key: ${key}\r\n\r\n`);
+  expect((await asked('app.example', '/verify?scope=read')).status).toBe(200);
+  const hosts = ['app.example', 'a?b', '?', 'a/verify?b', 'a/verify', 'a/verify#', 'a\\b', 'a#b', 'a/mcp/health?'];
+  for (const host of hosts) {
+    const { status, headers } = await asked(host, '/verify?scope=write');
+    expect({ host, status }).toEqual({ host, status: 403 });
+    expect(headers.get('x-key-owner') ?? '').toBe('');
+  }
+  expect((await asked('localhost/mcp/health?', '/tools/get_data')).status).not.toBe(200);
+});
+
 test('a path with dots, or a backslash, leads on Deno where it leads on Bun', async () => {
   await using deno = await start();
   await using bun = await startServer({ env: { JWT_SECRET: TEST_SECRET } });
