@@ -18,7 +18,7 @@ export const keysSignIn = (userOf) => async (request) => {
   if (user.mayHaveKeys === false) return sendBack({ error: 'Your plan has no API keys yet.' });
   const token = await new SignJWT({ name: user.name })
     .setProtectedHeader({ alg: 'HS256' })
-    .setSubject(String(user.id)) // it owns the keys
+    .setSubject(user.id.toString()) // it owns the keys; throws where there is none
     .setExpirationTime('1h')
     .sign(secret);
   return sendBack({ token });
