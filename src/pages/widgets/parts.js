@@ -102,8 +102,11 @@ export function nameOf(name) {
   return html`<b title=${name}><bdi>${String(name)}</bdi>${odd && html` <small class="warn">(${odd})</small>`}</b>`;
 }
 
-/** Isolates a text that anyone may have chosen, as nameOf does, where it is part of a sentence without elements. */
-export const isolated = (text) => `\u2068${text}\u2069`;
+/**
+ * Isolates a text that anyone may have chosen, as nameOf does, where it is part of a sentence without elements. Its own
+ * isolates are left out: they could end this one.
+ */
+export const isolated = (text) => `\u2068${text.replaceAll(/[\u2066-\u2069]/g, '')}\u2069`;
 
 /** Draws scopes. At most `max` are visible at once; the others unfold. */
 export function scopeList(scopes, max) {

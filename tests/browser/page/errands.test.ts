@@ -41,7 +41,7 @@ describeInBrowser('an edit that is saved', (browser) => {
 
   test('says a name of another direction apart from the words around it', async () => {
     await using app = await appForBrowser({ env });
-    await app.createKey('acme', { name: '\u202egnillib' });
+    await app.createKey('acme', { name: '\u2069\u202egnillib' }); // it would also end what sets it apart
     await withKeysPage(browser(), app, await adminLink(app), async ({ page }) => {
       await press(page, 'All keys');
       await page.getByRole('button', { name: /^More about/ }).click();
