@@ -1,7 +1,16 @@
 // Lists the keys that a key has made for its programs, and ends single ones.
 
 import { hasFocus, html } from '../../pages/widgets/draw.js';
-import { complaint, nameOf, scopeList, setup, timeOf, toldView, workButton } from '../../pages/widgets/parts.js';
+import {
+  complaint,
+  isTime,
+  nameOf,
+  scopeList,
+  setup,
+  timeOf,
+  toldView,
+  workButton,
+} from '../../pages/widgets/parts.js';
 import { question } from '../../pages/widgets/question.js';
 
 const SCOPES_SHOWN = 4;
@@ -48,7 +57,7 @@ export function keyChildren({ id, family, state, change, count }) {
 
   const row = (child, isQuiet) => html`<li class="line" at="child ${child.id}">
     <div class="line"><span>${nameOf(child.name)}</span>${scopeList(child.scopes, SCOPES_SHOWN)}
-      <span class="hint">ends ${timeOf(child.expiresAt)}</span></div>
+      ${isTime(child.expiresAt) && html`<span class="hint">ends ${timeOf(child.expiresAt)}</span>`}</div>
     ${!isQuiet && html`<button class="bad" at="end ${child.id}" aria-label="End ${child.name}" onclick=${() => askToEnd(child)}>End</button>`}
   </li>`;
 

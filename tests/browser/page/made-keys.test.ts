@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test';
 import { describeInBrowser } from '../../support/browser.ts';
 import { childOf, JWT_BEARER } from '../../support/children.ts';
+import { databaseOf, executeAt } from '../../support/database-client.ts';
 import { createIssuer } from '../../support/issuer.ts';
 import { appForBrowser, link, withKeysPage } from './keys-page.ts';
 
@@ -95,5 +96,18 @@ describeInBrowser('keys of a key', (browser) => {
       ]);
     });
     expect(await statuses()).toEqual([401, 401]);
+  });
+
+  test('are listed, and ended, though an end beyond all dates was typed into the database', async () => {
+    await using app = await appForBrowser();
+    const { key } = await app.createKey('alice', { name: 'orchestrator', scopes: ['read', 'delegate'] });
+    await childOf(app, key, { client_name: 'agent' });
+    await executeAt(databaseOf(app), 'UPDATE children SET expires_at_ms = 9007199254740991');
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await page.getByRole('button', { name: 'More about orchestrator' }).click();
+      await page.getByRole('button', { name: 'End agent' }).click();
+      await page.getByRole('group', { name: 'End agent?' }).getByRole('button', { name: 'End', exact: true }).click();
+      await page.getByText('All have ended.').waitFor();
+    });
   });
 });
