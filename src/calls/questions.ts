@@ -61,7 +61,7 @@ export function form<S extends ObjectSchema>(schema: S): (message: string) => Qu
     const { action, content } = acted.value;
     if (action !== 'accept') return ok({ answer: { action }, response: { action } });
     const asked = isObject(content) ? fieldsNamed(names, content) : content;
-    if (isObject(asked) && !required.every((name) => Object.hasOwn(asked, name))) return ok('incomplete');
+    if (isObject(asked) && required.some((name) => !(name in asked))) return ok('incomplete');
     const parsed = parse(asked);
     return parsed.ok ? ok({ answer: { action, content: parsed.value }, response: { action, content: asked } }) : parsed;
   }
@@ -84,8 +84,11 @@ const KEYWORDS: ReadonlyMap<unknown, readonly string[]> = new Map([
 
 const FORMATS: readonly unknown[] = ['email', 'uri', 'date', 'date-time'];
 
+/** Returns the fields with these names. Without a prototype: a form may have a field `constructor`, which every object has. */
 function fieldsNamed(names: readonly string[], content: JsonObject): JsonObject {
-  return Object.fromEntries(names.filter((name) => Object.hasOwn(content, name)).map((name) => [name, content[name]]));
+  const fields: Record<string, unknown> = Object.create(null);
+  for (const name of names) if (Object.hasOwn(content, name)) fields[name] = content[name];
+  return fields;
 }
 
 /** Returns whether a field has one value: a form leaves nothing to decide. */

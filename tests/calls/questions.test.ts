@@ -41,6 +41,11 @@ describe('a form that clients can not show is refused where it is made', () => {
     expect(accepted({ constructor: 'me' })).toMatchObject(ok({ answer: { content: { constructor: 'me' } } }));
   });
 
+  test('without a field that may be left out it is answered, whatever the name of the field', () => {
+    const { read } = form(v.strictObject({ constructor: v.optional(v.string()) }))('Who has built it?');
+    expect(read({ action: 'accept', content: {} })).toMatchObject(ok({ answer: { action: 'accept', content: {} } }));
+  });
+
   test('what they can show is what they are sent, without the keywords they do not know', () => {
     const { params } = form(
       v.strictObject({
