@@ -23,6 +23,8 @@ export async function startSlowStore() {
     delayReadOf: (key: string) => proxy.delayResponseTo(Bun.SHA256.hash(key, 'hex')),
     /** The same of the next statement with this text. */
     delayResponseTo: proxy.delayResponseTo,
+    /** How many requests had this text. */
+    sent: proxy.sent,
     /** Reactivates an owner's keys. */
     restore: (owner: string) => execute('UPDATE api_keys SET active = 1 WHERE user_id = ?', [owner]),
     revoke: (owner: string) => execute('UPDATE api_keys SET active = 0 WHERE user_id = ?', [owner]),

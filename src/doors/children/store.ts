@@ -3,7 +3,7 @@
 import { LIMITS } from '../../ground/limits/index.ts';
 import type { Origin } from '../../keys/actor.ts';
 import type { ChildName, ChildRecord, DerivedKeys } from '../../keys/store.ts';
-import { type Database, listIn, type Value } from '../../store/database.ts';
+import { type Database, listIn, type Row, type Value } from '../../store/database.ts';
 import { hasChanged } from '../../store/key-changes.ts';
 import { BEFORE_ALL, type KeyLookup } from '../../store/key-reads.ts';
 import { hasSecret, rowBy, scopesFrom } from '../../store/rows.ts';
@@ -81,9 +81,13 @@ AND ${hasRoom(ofOwner('?2'), '?9', OF_OWNER_MAX)} ON CONFLICT DO NOTHING`;
 
 const IS_THERE = 'SELECT 1 FROM children WHERE id = ?1 AND key_hash = ?2';
 
-/** Counts the living children of parent ?1 and of owner ?2, and selects when the first of them ends. */
-const ROOM = `SELECT 1 AS parent, count(*) AS living, min(${ENDS_AT_MS}) AS first_ends_at_ms ${living('?3', ofParent('?1'))}
-UNION ALL SELECT 0, count(*), min(${ENDS_AT_MS}) ${living('?3', ofOwner('?2'))}`;
+/**
+ * Counts the living children of parent ?1 and of owner ?2, and selects when the first of them ends; and whether the parent
+ * accepts the secret ?4 still.
+ */
+const ROOM = `SELECT 'key' AS of, count(*) AS living, min(${ENDS_AT_MS}) AS first_ends_at_ms ${living('?3', ofParent('?1'))}
+UNION ALL SELECT 'owner', count(*), min(${ENDS_AT_MS}) ${living('?3', ofOwner('?2'))}
+UNION ALL SELECT 'secret', count(*), NULL FROM api_keys k WHERE k.row = ${rowBy('?4')} AND k.id = ?1 AND ${isParent('?4', '?3')}`;
 
 const LIST = `SELECT c.row, ${CHILD} AS child, json(k.scopes) AS parent_scopes, ${ENDS_AT_MS} AS ends_at_ms
 ${living('?3', `${ofParent('?1')} AND (?2 IS NULL OR k.user_id = ?2)`)}
@@ -121,23 +125,27 @@ export function createChildStore(db: Database): ChildStore {
     );
   }
 
-  /** Returns which maximum is reached; null: there is room now. */
-  async function fullOf({ userId, parentId, createdAtMs }: ChildRecord): Promise<Full | null> {
-    const rows = await db.read({ sql: ROOM, args: [parentId, userId, createdAtMs], fairnessKey: userId });
-    const full = rows.filter(({ parent, living }) => Number(living) >= (parent === 1 ? OF_PARENT_MAX : OF_OWNER_MAX));
-    if (full.length === 0) return null;
-    const of = full.some(({ parent }) => parent === 1) ? 'key' : 'owner';
-    return { of, freeAtMs: Math.max(...full.map((row) => Number(row.first_ends_at_ms))) };
+  /** Returns why a child can't be made; null: there is room now, and the parent's secret is accepted. */
+  async function whyNot({ userId, parentId, parentHash, createdAtMs }: ChildRecord): Promise<'ended' | Full | null> {
+    const args = [parentId, userId, createdAtMs, parentHash];
+    const rows = await db.read({ sql: ROOM, args, fairnessKey: userId });
+    const isFull = ({ of, living }: Row) => Number(living) >= (of === 'key' ? OF_PARENT_MAX : OF_OWNER_MAX);
+    const full = rows.filter((row) => row.of !== 'secret' && isFull(row));
+    if (full.length > 0) {
+      const of = full.some((row) => row.of === 'key') ? 'key' : 'owner';
+      return { of, freeAtMs: Math.max(...full.map((row) => Number(row.first_ends_at_ms))) };
+    }
+    return rows.some(({ of, living }) => of === 'secret' && living === 1) ? null : 'ended';
   }
 
   return {
     async insertChild(child, origin) {
       for (let tries = 0; tries < TRIES_MAX; tries += 1) {
         if (await isMade(child, origin)) return 'made';
-        const full = await fullOf(child);
-        if (full !== null) return full;
+        const why = await whyNot(child);
+        if (why !== null) return why;
       }
-      return 'ended';
+      return { of: 'key', freeAtMs: child.createdAtMs }; // others were sooner each time
     },
 
     async listChildren(parentId, owner, nowMs, after) {

@@ -41,12 +41,14 @@ async function startTwo() {
 
 test('a parent that has ended elsewhere makes no child, though it still counts here', async () => {
   await using two = await startTwo();
-  const { here, parent, endParent, status } = two;
+  const { slow, here, parent, endParent, status } = two;
   expect(await status(parent.key)).toBe(200);
   await endParent();
   expect(await status(parent.key)).toBe(200); // within the bound
+  const tried = slow.sent('INSERT INTO children');
   expect(await exchange(here, parent.key)).toMatchObject({ status: 400, body: { error: 'invalid_grant' } });
   expect((await here.log()).at(-1)?.reason).toBe('the key ended meanwhile, or lost the scope delegate');
+  expect(slow.sent('INSERT INTO children')).toBe(tried + 1); // no second try could end otherwise
 });
 
 test('where one of the most children ends while another is refused its place, that is made, and no key is said to have ended', async () => {
