@@ -8,7 +8,7 @@ import { LIMITS } from '../../ground/limits/index.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
-import { splitScopes } from '../../ground/text.ts';
+import { firstParts } from '../../ground/text.ts';
 import { type Caller, callerFor, createBudget, type OriginOf } from '../../keys/actor.ts';
 import type { Audience } from '../../keys/audience.ts';
 import type { ReadKeyRequest } from '../../keys/minting.ts';
@@ -84,8 +84,10 @@ export function createGrants(options: GrantOptions) {
   const exchange: Redeem = async (form, caller) => {
     const presented = subjectTokenIn(form);
     if (!presented.ok) return presented;
-    const scopes = [...new Set(splitScopes(parameter(form, 'scope') ?? ''))];
-    const made = await make(presented.value, form, () => scopes, caller);
+    const asked = parameter(form, 'scope') ?? '';
+    // Of more than it holds, at least one isn't held.
+    const scopes = (held: readonly string[]) => firstParts(asked, held.length + 1);
+    const made = await make(presented.value, form, scopes, caller);
     return made.ok ? ok({ ...made.value, issued_token_type: ACCESS_TOKEN }) : made;
   };
 
@@ -95,8 +97,11 @@ export function createGrants(options: GrantOptions) {
     if (token === null) return refused('invalid_request', 'no assertion');
     // Clients ask for all scopes that they read in the metadata, so what isn't held is left out.
     const asked = form.get('scope');
-    const chosen = asked === null ? null : new Set(splitScopes(asked));
-    const scopes = (held: readonly string[]) => held.filter((scope) => chosen?.has(scope) ?? true);
+    function scopes(held: readonly string[]): readonly string[] {
+      if (asked === null) return held;
+      const chosen = firstParts(asked, held.length, (scope) => held.includes(scope));
+      return held.filter((scope) => chosen.includes(scope));
+    }
     return make({ token, isJwt: true }, form, scopes, caller);
   };
 

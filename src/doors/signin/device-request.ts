@@ -9,7 +9,7 @@ import { createTokenBuckets } from '../../ground/limits/rates.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
-import { isKeyName, isScope, splitScopes } from '../../ground/text.ts';
+import { firstParts, isKeyName, isScope } from '../../ground/text.ts';
 import { keysPageUrl } from '../../ground/urls.ts';
 import type { Caller } from '../../keys/actor.ts';
 import { type BindableServers, shownServer, THIS_SERVER } from '../../keys/audience.ts';
@@ -145,7 +145,7 @@ function requestIn(form: URLSearchParams, { nameOf }: BindableServers) {
 
 /** Keeps as many scopes as a key may have, because a stranger's words stay in the database for an hour. */
 function firstScopes(list: string): readonly string[] {
-  const scopes = [...new Set(splitScopes(list).filter(isScope))].slice(0, SCOPES_MAX);
+  const scopes = firstParts(list, SCOPES_MAX, isScope);
   let chars = 0;
   return scopes.filter((scope) => {
     chars += scope.length;
