@@ -55,8 +55,9 @@ export const isProblem = (value: unknown): value is Problem =>
   isObject(value) &&
   isText(value.code) &&
   isProblemCode(value.code) &&
-  (value.issues === undefined || areIssues(value.issues)) &&
+  (!('issues' in value) || areIssues(value.issues)) &&
   (value.sent === undefined || value.sent === 'api_key' || value.sent === 'user_token') &&
+  (value.of === undefined || value.of === 'owner') &&
   isTextOrNone(value.help) &&
   (FIELDS_FIT[value.code as ProblemCode]?.(value) ?? true);
 
@@ -92,6 +93,6 @@ const isAscii = (value: unknown): boolean => isText(value) && /^[\x20-\x7e]*$/.t
 
 const isLimitState = (value: unknown): boolean =>
   isObject(value) &&
-  isText(value.name) &&
+  isAscii(value.name) &&
   isObject(value.limit) &&
   [value.limit.requests, value.limit.windowS, value.remaining, value.resetS].every(Number.isFinite);
