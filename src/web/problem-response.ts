@@ -169,8 +169,7 @@ export function challengeFor(problem: Problem, signIn: SignIn | null, publicUrl 
     case 'invalid_token':
     case 'invalid_api_key':
       return bearerChallenge({
-        error: 'invalid_token',
-        // The same for keys and user tokens.
+        error: 'invalid_token', // of keys, too: RFC 6750 §3.1 has no other name
         error_description: problemText(code).detail,
         ...where,
       });
