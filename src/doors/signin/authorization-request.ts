@@ -52,13 +52,15 @@ export type Decide = (parameters: URLSearchParams, caller: Caller) => Promise<De
 
 const CHALLENGE = /^[\w-]{43}$/;
 
-/** The most characters of `state`, which the redirect repeats. Bun takes no longer URL; unread responses must stay small. */
-const STATE_CHARS_MAX = 16 * 1024;
+/** What the page or the redirect repeats, and nothing else bounds: a client that nobody has listed may name any loopback URI. */
+const REPEATED = ['state', 'scope', 'redirect_uri'];
+/** The most characters of each. Bun takes no longer URL; a form may be longer, but unread responses must stay small. */
+const REPEATED_CHARS_MAX = 16 * 1024;
 
 /** What the person reads, and what the log says. */
 const PAGES = {
   twice: ['The request has a parameter twice.', 'a parameter twice'],
-  long: ['The request is too long.', 'state is too long'],
+  long: ['The request is too long.', 'state, scope or redirect_uri is too long'],
   client: [
     'This server does not know the program that sent you. Have it connect again.',
     'the client_id was not given by this server, or by another database',
@@ -85,8 +87,8 @@ export function decide(
 ): Decision {
   const get = (name: string) => parameter(parameters, name);
   if (hasTwice(parameters)) return errorPage(PAGES.twice);
+  if (REPEATED.some((name) => (get(name)?.length ?? 0) > REPEATED_CHARS_MAX)) return errorPage(PAGES.long);
   const state = get('state');
-  if (state !== null && state.length > STATE_CHARS_MAX) return errorPage(PAGES.long);
   const clientId = get('client_id') ?? '';
   if (!found.ok) return pageOfFault(clientId, found.error);
   const client = found.value;

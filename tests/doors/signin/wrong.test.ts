@@ -354,6 +354,16 @@ describe('the form', () => {
     expect((await response.text()).length).toBeLessThan(15_000);
   });
 
+  test.each([
+    ['scope', '"'.repeat(300_000)],
+    ['redirect_uri', `${CALLBACK}?${'&'.repeat(300_000)}`],
+  ])('a %s that is longer than a URL may be gets a short page, which may stay unread', async (name, text) => {
+    const fields = await form({ client_id: 'https://nobody.example/client.json', [name]: text, key: '' });
+    const response = await post('/authorize', fields, { origin: app.url });
+    expect([response.status, response.headers.get('location')]).toEqual([400, null]);
+    expect((await response.text()).length).toBeLessThan(15_000);
+  });
+
   test('guesses use up the budget of unknown keys of their address, and a good key is taken nevertheless', async () => {
     await using own = await createTestApp({ env: { ...ENV, ...COUNTED } });
     const good = await own.createKey('alice');
