@@ -64,7 +64,8 @@ export type Base = Awaited<ReturnType<typeof prepareBase>>;
 export async function prepareBase(config: Config, options: CoreOptions, { watch = UNWATCHED, ...beneath }: Beneath) {
   const { clock, random, sha256, log, publicUrl = config.publicUrl, listening, env = {}, storePatience } = options;
   const newFolder = prepareDataFolder(config);
-  // For the ages of cache entries. Windows of rate limits don't use it, so setting the wall clock opens none.
+  // For ages: a machine's sleep counts. Guards that count calls in this process alone don't use it: a wall clock that is set
+  // ahead and back, again and again, would open their windows anew.
   const ageClock = countingSleep(clock);
   const address = createServerAddress({ ...config, publicUrl }, listening);
   const users = await createUserJwts(config, { address, clock: ageClock, sha256, log });
