@@ -120,11 +120,8 @@ interface FirstUse {
  */
 export function createUseFirst({ store, feed, clock, log, originOf }: ChangeParts, known: KnownKeys) {
   const underWay = singleFlights<FirstUse>();
-  // Callers after a change of an owner don't join a first use that began before it.
-  feed.subscribe({
-    onChanges: (_, owners) => void (owners.size > 0 && underWay.forgetAll()),
-    onReset: () => underWay.forgetAll(),
-  });
+  // Callers after a change don't join a first use that began before it.
+  feed.subscribe({ onChanges: underWay.forgetAll, onReset: underWay.forgetAll });
 
   async function promote(key: KnownKey, keyHash: string, caller: Caller): Promise<FirstUse> {
     const promoted = await store.promote(key, clock.nowMs(), originOf('use', caller));
