@@ -30,7 +30,7 @@ export interface PromptFacts {
   readonly title: string;
   /** What the prompt is for, written for a person. */
   readonly description: string;
-  /** Milliseconds a call may take; TOOL_TIMEOUT_MS by default. */
+  /** Milliseconds a call may take; 60,000 by default. */
   readonly timeoutMs?: number;
 }
 

@@ -34,9 +34,9 @@ export interface ToolFacts {
   readonly sample?: object;
   /** The capabilities that the client must declare (MCP 2026-07-28). */
   readonly requiresClient?: Readonly<Record<string, object>>;
-  /** Milliseconds a call may take; TOOL_TIMEOUT_MS by default. */
+  /** Milliseconds a call may take; 60,000 by default. */
   readonly timeoutMs?: number;
-  /** The units that a call spends of each limit and quota of its key and owner: 1 to COST_MAX; 1 by default. */
+  /** The units that a call spends of each limit and quota of its key and owner: 1 to 1,000; 1 by default. */
   readonly cost?: number;
 }
 
