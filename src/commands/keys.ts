@@ -26,7 +26,7 @@ export const VERBS = {
 };
 
 const ABOUT = `The database is that of the server's configuration (DATABASE_URL, DATABASE_AUTH_TOKEN). Running servers
-learn of every change within REVOCATION_LAG_MAX_MS.
+learn of every change within REVOCATION_LAG_MAX_MS. T is a time like 2026-01-31T09:30:00Z, without Z the machine's.
 `;
 
 async function help(io: Io): Promise<void> {

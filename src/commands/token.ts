@@ -26,7 +26,7 @@ const CLAIM = kind('<name>=<value>', '<name>=<value>', (given) => /^([^=]+)=(.*)
 export const token = command({
   name: 'token',
   summary:
-    'Prints a user token, signed with the secret of the server, or a link to the page of keys that signs in with one.',
+    'Prints a user token, signed with the secret of the server, or a link to the page of keys that signs in with one. It is valid for 24h, a link for 15m, unless --expires says otherwise.',
   options: { sub: needed(SUBJECT), expires: optional(LIFE_MS), claim: many(CLAIM), link: flag },
   async run({ options, io }) {
     const { sub, link, expires: lastsMs = link ? EXPIRES_MS.link : EXPIRES_MS.token } = options;

@@ -32,7 +32,8 @@ function mustBeNew(file: string): void {
 
 export const verb = command({
   name: 'keys backup',
-  summary: 'Writes all there is into a new SQLite file that its owner alone can read; of a remote database too.',
+  summary:
+    'Writes all but children and open requests for keys into a new SQLite file that its owner alone can read; of a remote database too.',
   argument: needed(FILE),
   async run({ argument: file, io }) {
     mustBeNew(file);
