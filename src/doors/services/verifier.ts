@@ -261,7 +261,7 @@ class KeyVerifier implements Verifier {
   }
 
   async guard(request: Request, demand?: Demand): Promise<Verified | RefusedRequest> {
-    const { headers } = request;
+    const headers: Headers | undefined = request?.headers; // JavaScript may pass anything
     if (typeof headers?.get !== 'function') {
       this.#server.warn(WRONG_REQUEST);
       return refusedRequest(refusal('store_unavailable'));

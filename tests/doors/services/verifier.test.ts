@@ -342,8 +342,10 @@ test('a request that is no Request, as Node and Express have them, is refused, a
   const { id, key } = await at.createKey('operator', ['introspect']);
   const said: string[] = [];
   const made = createVerifier({ url: at.url, id, key, onError: ({ message }) => void said.push(message) });
-  const asked = { headers: { 'x-api-key': key } } as unknown as Request;
-  expect(await made.guard(asked, { scopes: ['introspect'] })).toMatchObject({ ok: false, status: 503 });
+  for (const asked of [{ headers: { 'x-api-key': key } }, undefined]) {
+    const refused = await made.guard(asked as unknown as Request, { scopes: ['introspect'] });
+    expect(refused).toMatchObject({ ok: false, status: 503 });
+  }
   expect(said).toEqual([
     `mcp-key-server/verifier: ${at.url}: guard: expected a Request; verify takes a key, and nothing else`,
   ]);
