@@ -4,6 +4,7 @@
 import { existsSync, type FSWatcher, realpathSync, watch } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import type { Config } from '../config/config.ts';
+import { once } from '../ground/cache.ts';
 import type { Cancel, Clock } from '../ground/runtime.ts';
 import { reasonOf } from '../ground/text.ts';
 import type { ToolFile } from '../tools/folder/tool-file.ts';
@@ -47,8 +48,8 @@ export function createReloader<Service extends Replacement>(options: ReloaderOpt
   let hasChanged = false;
   let settling: Cancel | undefined;
   let underWay = Promise.resolve();
-  /** Resolves when the services that were replaced have ended. */
-  let ending = Promise.resolve();
+  /** The services that were replaced, until their calls have ended, and they are closed. */
+  const replaced = new Set<{ readonly idle: Promise<unknown>; close(): Promise<unknown> }>();
 
   const follow = watchTools(folder, (name) => {
     if (!isOwn(name, database)) changed(); // or each reload would cause the next
@@ -73,9 +74,12 @@ export function createReloader<Service extends Replacement>(options: ReloaderOpt
     const before = replace(next);
     log.info('tools reloaded', { tools: Object.fromEntries(next.custom) });
     before.app.endStreams();
-    const idle = before.app.idle();
-    const ended = idle.then(before.close).catch((error) => log.error('internal error', { error }));
-    ending = ending.then(() => ended);
+    const ending = { idle: before.app.idle(), close: once(() => before.close()) };
+    replaced.add(ending);
+    void ending.idle
+      .then(ending.close)
+      .catch((error) => log.error('internal error', { error }))
+      .finally(() => replaced.delete(ending));
   }
 
   function report(error: unknown): void {
@@ -100,8 +104,10 @@ export function createReloader<Service extends Replacement>(options: ReloaderOpt
       replaceBy = replace;
       if (hasChanged) changed();
     },
-    /** Resolves when the services that were replaced have ended their calls, and are closed. */
-    idle: () => ending,
+    /** Resolves when the services that were replaced have ended their calls. */
+    idle: () => Promise.all(Array.from(replaced, ({ idle }) => idle)),
+    /** Closes those that aren't closed yet, whether or not their calls have ended. */
+    close: () => Promise.all(Array.from(replaced, ({ close }) => close())),
   };
 }
 

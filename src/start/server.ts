@@ -153,8 +153,10 @@ async function run(
   await service.open(); // last: a failed start must not have migrated, or the previous version could not start again
   const { server, answerBy } = door ?? (await listen(runtime, config, tls));
   answerBy(service.app.fetch);
+  // Whichever service runs then, and those before it.
   const idle = () => Promise.all([service.app.idle(), reloader?.idle()]);
-  end = () => shutDown({ app: { ...service.app, idle }, close: service.close }, server, log); // whichever service runs then
+  const close = () => Promise.all([service.close(), reloader?.close()]);
+  end = () => shutDown({ app: { ...service.app, idle }, close }, server, log);
   reloader?.begin((next) => {
     const before = service;
     service = next;

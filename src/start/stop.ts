@@ -65,7 +65,7 @@ export interface Stoppable {
     endStreams(): void;
     idle(): Promise<unknown>;
   };
-  close(): Promise<void>;
+  close(): Promise<unknown>;
 }
 
 /** Drains requests and streams, then closes the store and flushes the log. */

@@ -4,12 +4,14 @@ import { expect, test } from 'bun:test';
 import { appendFileSync, existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { scripts } from '../../package.json';
-import { callOver, userHeaders } from '../support/client.ts';
+import { callOver, userHeaders, userOn } from '../support/client.ts';
 import { rows } from '../support/everything.ts';
 import { diskFolder, fill } from '../support/folder.ts';
+import { jsonLines, keysProcess } from '../support/keys-command.ts';
 import { executable } from '../support/packed.ts';
 import { commandOf, startServer } from '../support/server-process.ts';
 import { copyOfSource } from '../support/source.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const hello = (text: string) => `
@@ -65,20 +67,25 @@ test('it starts with the tools that are there', async () => {
   expect(dev.stdout()).not.toContain('"tools reloaded"');
 });
 
-test('a call of a tool as it was before a save ends, though the server is stopped meanwhile', async () => {
+test('a call of a tool as it was before a save ends, and counts, though the server is stopped meanwhile', async () => {
   const begun = "await Bun.write('begun', ''); await Bun.sleep(2000); // longer than a stop without requests";
   const slow = hello('one')
+    .replace('() => defineTool(() => ok({})', '({ guards }) => defineTool(guards.apiKey')
     .replace('run: () => ok(', `run: async () => { ${begun}\n return ok(`)
     .replace(/\) \}\);$/, '); } });');
   const folder = fill(diskFolder(), { 'tools/hello.ts': slow });
   const command = [process.execPath, join(import.meta.dir, '../../src/cli.ts'), 'dev'];
-  await using dev = await startServer({ folder, command });
-  const calling = callOver(dev.url, 'hello');
+  await using dev = await startServer({ folder, command, env: { JWT_SECRET: TEST_SECRET } });
+  const { id, key } = (await (await userOn(dev)).create()).body;
+  const calling = callOver(dev.url, 'hello', {}, { 'x-api-key': key });
   await waitFor(() => existsSync(join(folder, 'begun')));
   writeFileSync(join(folder, 'tools/hello.ts'), hello('two'));
   await waitFor(() => dev.stdout().includes('"tools reloaded"'));
   expect(await dev.stop()).toBe(0);
   expect((await calling).body.content?.[0].text).toBe('one');
+  const usage = ['usage', '--by', 'key', '--json'];
+  const used = await keysProcess({ DATABASE_URL: `file:${join(folder, 'data/keys.db')}` }, usage);
+  expect(jsonLines(used)).toMatchObject([{ keyId: id, units: 1 }]);
 });
 
 const COMMANDS: readonly (readonly [name: string, program: () => Promise<readonly string[]>])[] = [
