@@ -92,7 +92,8 @@ async function intoFile(path: string, given: Given): Promise<void> {
   if (!exists(config.database)) {
     prepareDataFolder(config);
     await make(path, given);
-    return io.say(`there was no database at ${path}: it is made; start servers anew that had one there before`);
+    io.say(`there was no database at ${path}: it is made; start servers anew that had one there before`);
+    return io.say(NEW_KNOWS_NOTHING);
   }
   const before = `${realpathSync(path)}.before-${rfc3339(Date.now()).replaceAll(':', '')}`;
   try {

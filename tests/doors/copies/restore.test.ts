@@ -67,6 +67,7 @@ async function restoredFrom(file: string): Promise<TestApp> {
   const path = join(temporaryFolder(), 'data/keys.db');
   const { code, stderr } = await keysCommand(at(path), ['restore', file]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining(`there was no database at ${path}`) });
+  expect(stderr).toContain('a new database does not know what was revoked, deleted or blocked after the backup');
   return serve(dirname(path));
 }
 
