@@ -26,8 +26,15 @@ export interface PlanStore {
   findOwner(owner: string, options?: FindOwner): Promise<StoredOwner | null>;
 }
 
-/** Owners don't see the number of keys: it only decides how their uses are read, as of few keys or of many. */
-const COUNTED_KEYS = 500;
+/** What counts for owners without settings. */
+export interface OwnerDefaults extends Limits {
+  readonly keysMax: number;
+}
+
+export interface ShownPlans {
+  readonly config: { readonly ownerDefaults: OwnerDefaults };
+  readonly usage: Pick<Usage, 'usesOfOwners'>;
+}
 
 /** An owner with the settings in force. */
 export type ShownOwner = Awaited<ReturnType<typeof shownOwners>>[number];
@@ -53,19 +60,12 @@ export async function shownOwners(owners: readonly StoredOwner[], { config: { ow
   });
 }
 
-/** What counts for owners without settings. */
-export interface OwnerDefaults extends Limits {
-  readonly keysMax: number;
-}
-
-export interface ShownPlans {
-  readonly config: { readonly ownerDefaults: OwnerDefaults };
-  readonly usage: Pick<Usage, 'usesOfOwners'>;
-}
-
 export interface PlansOptions extends ShownPlans {
   readonly planStore: PlanStore;
 }
+
+/** Owners don't see the number of keys: it only decides how their uses are read, as of few keys or of many. */
+const COUNTED_KEYS = 500;
 
 export type PlanOf = ReturnType<typeof createPlanOf>;
 
