@@ -18,7 +18,7 @@ const PAGE_EVENTS = 1000;
 
 export const verb = command({
   name: 'keys events',
-  summary: `What was done to keys, by whom, and how: the newest ${LIMIT_DEFAULT} unless told, oldest first. --follow goes on.`,
+  summary: `What was done to keys, by whom, and how: the newest ${LIMIT_DEFAULT}, or --limit (at most ${LIMIT_MAX}), oldest first. --follow goes on.`,
   options: {
     after: optional(wholeNumber('SEQ', 0, Number.MAX_SAFE_INTEGER)),
     since: optional(TIME_MS),

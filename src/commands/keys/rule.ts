@@ -26,7 +26,7 @@ function unreadable(error: unknown): never {
 const add = command({
   name: 'keys rule add',
   summary:
-    'Lets tokens of this issuer and subject act as the key, and prints the id of the rule. --audience: by default this server. --jwks: the key set of all rules of this issuer.',
+    'Lets tokens of this issuer and subject act as the key, and prints the id of the rule. S may end in * behind : or /. --audience: by default this server. --claim: NAME may be a JSON Pointer, like /kubernetes.io/namespace. --jwks: the key set of all rules of this issuer.',
   options: {
     issuer: needed(text('URL', 'an https URL')),
     subject: needed(text('S', 'a subject, or its beginning and a *')),
