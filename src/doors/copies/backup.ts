@@ -108,7 +108,8 @@ async function copyRemote(config: RemoteConfig, file: string): Promise<void> {
     let { newestSeq: seq } = await changesAfter(0);
     await put(tablesSql.map(sqlOf));
     for (const table of names) {
-      for await (const rows of pagesOf(from, table, PAGE_ROWS, { columnsFrom: copy.read }))
+      const isByHand = !TABLES.some(({ name }) => name === table);
+      for await (const rows of pagesOf(from, table, PAGE_ROWS, { columnsFrom: copy.read, isByHand }))
         await put(putRows('REPLACE', table, rows));
     }
     let lastSeq: number | undefined; // as of the last page

@@ -26,21 +26,41 @@ const selected = (columns: readonly Row[]): string =>
     .map(([name, type]) => (type === 'INTEGER' ? `${held(`t.${name}`)} AS ${name}` : `t.${name}`))
     .join(', ');
 
-/** Yields a table's rows along its key, after the row `after` if given. `columnsFrom` says which columns it has. */
+/**
+ * Selects columns of a table that was made by hand. Takes numbers as texts, of which the columns of the copy make numbers
+ * again: beyond what JavaScript can represent there may be ids.
+ */
+const selectedWhole = (columns: readonly Row[]): string =>
+  columns
+    .map(({ name, type }) => [quoted(name), String(type)] as const)
+    .map(([name, type]) => (/INT/i.test(type) ? `CAST(t.${name} AS TEXT) AS ${name}` : `t.${name}`))
+    .join(', ');
+
+interface PagesOptions {
+  /** The row before the first page. */
+  readonly after?: Row | undefined;
+  /** Reads which columns there are: by default from the same database. */
+  readonly columnsFrom?: Read;
+  /** Whether the table was made by hand. */
+  readonly isByHand?: boolean;
+}
+
+/** Yields a table's rows along its key. */
 export async function* pagesOf(
   read: Read,
   table: string,
   rows: number,
-  { after, columnsFrom = read }: { readonly after?: Row | undefined; readonly columnsFrom?: Read } = {},
+  { after, columnsFrom = read, isByHand = false }: PagesOptions = {},
 ): AsyncGenerator<readonly Row[]> {
   const named = await columnsFrom({ sql: COLUMNS, args: [table] });
   const columns = named.some(isOfKey) ? named : [ROWID, ...named];
   const key = columns.filter(isOfKey).map(({ name }) => String(name));
   const places = key.map((name) => `t.${quoted(name)}`);
   const isAfter = `WHERE (${places}) > (${key.map(() => '?')})`;
+  const what = isByHand ? selectedWhole(columns) : selected(columns);
   for (let last = after; ; ) {
     const page = await read({
-      sql: `SELECT ${selected(columns)} FROM ${quoted(table)} t
+      sql: `SELECT ${what} FROM ${quoted(table)} t
 ${last === undefined ? '' : isAfter} ORDER BY ${places} LIMIT ${rows}`,
       args: last === undefined ? [] : key.map((name) => last?.[name] ?? null),
     });

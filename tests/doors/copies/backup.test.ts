@@ -174,6 +174,31 @@ test('a key in whose row another was when the backup of a remote database began 
   expect((await copy.execute(ids)).rows.map(plain)).toEqual((await client.execute(ids)).rows.map(plain));
 });
 
+test('a table that was made by hand, with numbers beyond 2^53, is in the backup of a remote database as it is', async () => {
+  await using started = new AsyncDisposableStack();
+  const { client, url } = await remoteDatabase(started);
+  const beyond = (nth: string) => `1152921504606846976 + ${nth}`;
+  await client.batch([
+    'CREATE TABLE posts (id INTEGER PRIMARY KEY, of BIGINT, text TEXT)',
+    'CREATE TABLE logs (at BIGINT)',
+    `INSERT INTO posts WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
+SELECT ${beyond('i')}, iif(i % 2, NULL, ${beyond('-i')}), 'a' FROM n`,
+    `INSERT INTO logs (rowid, at) SELECT id + 1, of FROM posts`,
+  ]);
+  const file = join(temporaryFolder(), 'backup.db');
+  await backUp({ mode: 'remote', url, authToken: null, replicaFile: null }, file);
+  using copy = openDatabase(`file:${file}`);
+  const rows = [
+    'SELECT CAST(id AS TEXT) AS id, typeof(id), CAST(of AS TEXT) AS of, text FROM posts ORDER BY id',
+    'SELECT CAST(rowid AS TEXT) AS id, CAST(at AS TEXT) AS at, typeof(at) FROM logs ORDER BY rowid',
+  ];
+  for (const sql of rows) {
+    const [there, here] = await Promise.all([client, copy].map(async (db) => (await db.execute(sql)).rows.map(plain)));
+    expect(there).toHaveLength(1200);
+    expect(here).toEqual(there ?? []);
+  }
+}, 30_000);
+
 test('a file that somebody makes while a backup is under way stays, and the backup fails', async () => {
   await using started = new AsyncDisposableStack();
   const { url } = await remoteDatabase(started);
