@@ -34,12 +34,13 @@ const isEntry = (entry: [name: string, value: unknown]): entry is [string, strin
 };
 
 /**
- * Returns metadata of the database, where a shell may have typed other values than texts: those as JSON writes them. Frozen,
- * because an operator's tools see it.
+ * Returns metadata of the database, where a shell may have typed other values than texts: those as JSON writes them; null for
+ * `{}`. Frozen, because an operator's tools see it.
  */
-export function storedMetadata(stored: JsonObject): Metadata {
+export function storedMetadata(stored: JsonObject): Metadata | null {
   const textOf = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value));
-  return Object.freeze(Object.fromEntries(Object.entries(stored).map(([name, value]) => [name, textOf(value)])));
+  const entries = Object.entries(stored).map(([name, value]) => [name, textOf(value)]);
+  return entries.length === 0 ? null : Object.freeze(Object.fromEntries(entries));
 }
 
 /** Returns the header value: empty for none. */

@@ -27,7 +27,7 @@ export const compared = (column: string, value = column): string =>
     : value;
 
 /** Returns one shared object for equal metadata, which many keys have. Frozen like scopes. */
-const metadataFrom = memoize((json: string): Metadata => storedMetadata(JSON.parse(json)));
+const metadataFrom = memoize((json: string): Metadata | null => storedMetadata(JSON.parse(json)));
 
 // The tables in db/ are STRICT and have CHECKs, so column types are known, and JavaScript represents all numbers exactly.
 

@@ -5,7 +5,7 @@ import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { jsonLines, keysCommand } from '../support/keys-command.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
-import { COUNTED, createTestApp, listedKeys } from '../support/test-app.ts';
+import { ADMINS, adminOf, COUNTED, createTestApp, listedKeys } from '../support/test-app.ts';
 
 const COLUMNS = 'id, user_id, name, key_hash, scopes, active, created_at_ms';
 const REVOKED = `SELECT ${COLUMNS.replace('active', '0')} FROM api_keys WHERE id = ?`;
@@ -104,6 +104,21 @@ test('scopes and metadata typed as JSON5, which SQLite takes for JSON, are read 
   expect([status, headers.get('x-key-scopes')]).toEqual([200, 'read write']);
   expect(decodeURIComponent(headers.get('x-key-metadata') ?? '')).toBe('{"plan":"pro"}');
   expect(await listedKeys(app, 'alice')).toMatchObject([{ id, scopes: ['read', 'write'] }]);
+});
+
+test('metadata typed as {} is none, of a key and of an owner', async () => {
+  await using app = await createTestApp({ store: 'embedded', env: ADMINS });
+  const { id, key } = await app.createKey('alice');
+  using shell = openDatabase(databaseOf(app));
+  await shell.execute({ sql: "UPDATE api_keys SET metadata = '{}' WHERE id = ?", args: [id] });
+  await shell.execute("INSERT INTO owners (owner, keys_max, metadata, changed_at_ms) VALUES ('alice', 5, '{ }', 1)");
+  app.clock.advance(1001);
+  const verified = await fetch(`${app.url}/verify`, { headers: { 'x-api-key': key } });
+  expect([verified.status, verified.headers.get('x-key-metadata')]).toEqual([200, '']);
+  expect((await app.call('whoami', {}, { 'x-api-key': key })).body.metadata).toBeNull();
+  const admin = await adminOf(app);
+  expect((await app.call('admin_list_keys', {}, admin)).body.keys[0].metadata).toBeUndefined();
+  expect((await app.call('admin_update_owner', { owner: 'alice' }, admin)).body).toMatchObject({ metadata: null });
 });
 
 test('what is no text among scopes and metadata is read as one, and the memory for keys stays bounded', async () => {
