@@ -99,8 +99,9 @@ export function createGrants(options: GrantOptions) {
     const asked = form.get('scope');
     function scopes(held: readonly string[]): readonly string[] {
       if (asked === null) return held;
-      const chosen = firstParts(asked, held.length, (scope) => held.includes(scope));
-      return held.filter((scope) => chosen.includes(scope));
+      const isHeld = new Set(held); // or a hundred of them are compared with each of 180,000
+      const chosen = new Set(firstParts(asked, held.length, (scope) => isHeld.has(scope)));
+      return held.filter((scope) => chosen.has(scope));
     }
     return make({ token, isJwt: true }, form, scopes, caller);
   };
