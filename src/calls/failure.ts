@@ -58,6 +58,7 @@ export const isProblem = (value: unknown): value is Problem =>
   (!('issues' in value) || areIssues(value.issues)) &&
   (value.sent === undefined || value.sent === 'api_key' || value.sent === 'user_token') &&
   (value.of === undefined || value.of === 'owner') &&
+  (value.limits === undefined || isList(value.limits, isLimitState)) &&
   isTextOrNone(value.help) &&
   (FIELDS_FIT[value.code as ProblemCode]?.(value) ?? true);
 
@@ -75,8 +76,8 @@ const FIELDS_FIT: { readonly [Code in ProblemCode]?: (problem: JsonObject) => bo
   tool_failure: ({ ownCode, ...made }) => faultOfFailure({ ...made, code: ownCode }) === null,
 };
 
-function isLimited({ retryAfterS, limits }: JsonObject): boolean {
-  return (retryAfterS === null || isWhole(retryAfterS, 0)) && (limits === undefined || isList(limits, isLimitState));
+function isLimited({ retryAfterS }: JsonObject): boolean {
+  return retryAfterS === null || isWhole(retryAfterS, 0);
 }
 
 function isList(value: unknown, fits: (item: unknown) => boolean): boolean {

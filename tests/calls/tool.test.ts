@@ -382,6 +382,7 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     { code: 'not_found', issues: 1 },
     { code: 'not_found', issues: undefined },
     { code: 'not_found', of: 1n },
+    { code: 'not_found', limits: true },
     { code: 'missing_token', sent: 'a letter' },
     { code: 'missing_token', help: 1n },
     { code: 'method_not_allowed', allow: 'GET\n' },
