@@ -62,7 +62,7 @@ const ROTATABLE =
 
 const ROTATE = `UPDATE api_keys
 SET second_hash = ?4, second_is = 'next', second_ends_at_ms = NULL, overlap_ms = ?5, ${ROTATED}
-WHERE ${ROTATABLE} AND (second_is IS NOT 'previous' OR second_ends_at_ms < ?6) RETURNING id`;
+WHERE ${ROTATABLE} AND (second_hash IS NULL OR second_is IS NOT 'previous' OR second_ends_at_ms < ?6) RETURNING id`;
 
 const ROTATE_AT_ONCE = `UPDATE api_keys
 SET key_hash = ?4, second_hash = NULL, second_is = NULL, second_ends_at_ms = NULL, overlap_ms = ?5, ${ROTATED}

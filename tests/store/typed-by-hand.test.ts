@@ -5,7 +5,7 @@ import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { jsonLines, keysCommand } from '../support/keys-command.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
-import { ADMINS, adminOf, COUNTED, createTestApp, listedKeys } from '../support/test-app.ts';
+import { ADMINS, adminOf, bearer, COUNTED, createTestApp, listedKeys } from '../support/test-app.ts';
 
 const COLUMNS = 'id, user_id, name, key_hash, scopes, active, created_at_ms';
 const REVOKED = `SELECT ${COLUMNS.replace('active', '0')} FROM api_keys WHERE id = ?`;
@@ -92,6 +92,19 @@ test.each(['embedded', 'remote'] as const)(
     ]);
   },
 );
+
+test('a key whose previous secret was ended by typing NULL for its hash alone can be rotated', async () => {
+  await using app = await createTestApp({ store: 'embedded' });
+  const alice = await bearer(app, 'alice');
+  const { id, key: previous } = await app.createKey('alice');
+  const { body } = await app.call('rotate_api_key', { keyId: id, overlapHours: 24 }, alice);
+  expect((await app.useKey(body.key)).status).toBe(200);
+  using shell = openDatabase(databaseOf(app));
+  await shell.execute({ sql: 'UPDATE api_keys SET second_hash = NULL WHERE id = ?', args: [id] });
+  app.clock.advance(1001);
+  expect([(await app.useKey(previous)).status, (await app.useKey(body.key)).status]).toEqual([401, 200]);
+  expect((await app.call('rotate_api_key', { keyId: id, overlapHours: 24 }, alice)).status).toBe(200);
+});
 
 test('scopes and metadata typed as JSON5, which SQLite takes for JSON, are read as what they say', async () => {
   await using app = await createTestApp({ store: 'embedded' });
