@@ -1,6 +1,7 @@
 // POST /changes: what services that check keys from memory are told, when, and at what cost.
 
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, spyOn, test } from 'bun:test';
+import { createHmac } from 'node:crypto';
 import { childOf } from '../../support/children.ts';
 import { databaseOf, openDatabase } from '../../support/database-client.ts';
 import { labelled } from '../../support/labels.ts';
@@ -76,6 +77,26 @@ describe('what is told', () => {
       expect((await now(cursor)).body).toMatchObject({ all: true, changed: [] });
     },
   );
+});
+
+test('lists from many cursors compute each mark once', async () => {
+  const cursors: string[] = [];
+  for (let round = 0; round < 3; round += 1) {
+    app.clock.advance(1000);
+    cursors.push((await now()).body.cursor);
+    await changeKeys(app, 900); // the same ones
+  }
+  app.clock.advance(1000);
+  const updates = spyOn(Object.getPrototypeOf(createHmac('sha256', '')), 'update');
+  try {
+    for (let round = 0; round < 3; round += 1) {
+      const told = await Promise.all(cursors.map((cursor) => now(cursor)));
+      expect(told.map(({ body }) => body.changed.length)).toEqual([900, 900, 900]);
+    }
+    expect(updates.mock.calls.length).toBeLessThan(1000); // 900 marks, and some codes of cursors
+  } finally {
+    updates.mockRestore();
+  }
 });
 
 test('the cursor of another database, whatever its number, says that all may be different', async () => {
