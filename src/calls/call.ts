@@ -218,13 +218,9 @@ export class Call {
     this.response.forWidget = fields;
   }
 
-  // A limit's guard adds them to the call.
+  /** Returns what is left of the limits that guards have counted. */
   get limits(): RateLimitStates {
     return this.response.limits;
-  }
-
-  set limits(states: RateLimitStates) {
-    this.response.limits = states;
   }
 
   /** Asks the person behind this call. */

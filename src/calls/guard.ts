@@ -56,7 +56,7 @@ const SET_BY_GUARDS: Readonly<Record<keyof Call, boolean>> = {
   trace: false,
   clientAddress: false,
   forWidget: true,
-  limits: true,
+  limits: false,
   ask: false,
   signal: false,
 };

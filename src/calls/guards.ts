@@ -4,7 +4,7 @@
 import { createWindowCounter } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type LimitName, limitOf, type RateLimit, type RateLimitStates, withLimits } from '../ground/rate-limit.ts';
-import { err, ok, type Result } from '../ground/result.ts';
+import { err, type Result } from '../ground/result.ts';
 import { type Clock, parseDuration } from '../ground/runtime.ts';
 import type { Holder, KeyIdentity } from '../keys/verify.ts';
 import type { Log, LogFields, RequestIds } from '../watch/log.ts';
@@ -30,11 +30,11 @@ export interface Guards {
   /** Demands an API key within its rate limit and quota. Adds `auth`: the key's identity and scopes. */
   readonly apiKey: Guard<Call, KeyAuth>;
   /** Checks the limits of a verified key: the second half of `apiKey`. */
-  readonly limits: Guard<Call & KeyAuth, Limited>;
+  readonly limits: Guard<Call & KeyAuth>;
   /** Demands each named scope, at least one, by exact string; comes after `apiKey`. */
   readonly scopes: (...required: readonly string[]) => Guard<ScopedCall>;
   /** Sets a tool's own limit: requests per bucket and window (`30s`, `5m`, `1h`, `1d`), in this process. */
-  readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In, Limited>;
+  readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In>;
 }
 
 /** A call whose scopes are checked; without `scopes` it has none. The caller is for the log, the proof for the last look. */
@@ -50,11 +50,6 @@ export interface ToolLimit<In> {
   readonly window: string;
   /** Picks the bucket; calls without one share the bucket `unknown`. A key's id stands for its children, too. */
   readonly key: (call: In) => string | undefined;
-}
-
-/** What a limit adds: nothing while it is off. */
-export interface Limited {
-  readonly limits?: RateLimitStates;
 }
 
 export interface GuardsOptions {
@@ -83,7 +78,7 @@ export function createGuards(options: GuardsOptions): Guards {
     log.warnThrottled('Rate limit exceeded', bucket, { ...callerIds(call), ...fields });
 
   // One guard for all tools: the limit is per key, not per key and tool.
-  const perKey: Guard<Call & KeyAuth, Limited> = (call) => {
+  const perKey: Guard<Call & KeyAuth> = (call) => {
     const { key } = call.proof;
     if (key === null) throw new Error('limits: expected a call whose key was verified');
     const admitted = admit(key.holder, call.cost);
@@ -166,21 +161,22 @@ interface CountingOptions<In> {
 }
 
 /** Creates a guard that counts the calls of each bucket in this process. */
-function createCountingGuard<In>(
+function createCountingGuard<In extends Call>(
   limit: RateLimit | null,
   { name = 'key', key, onRefused, clock }: CountingOptions<In>,
-): Guard<In, Limited> {
+): Guard<In> {
   const [initial] = initialLimits(limit, name);
   if (initial === undefined) return () => PASS;
   const count = createWindowCounter(initial.limit, clock);
-  const decide: Guard<In, Limited> = (call) => {
+  const decide: Guard<In> = (call) => {
     const bucket = key(call) ?? 'unknown';
     if (typeof bucket !== 'string') throw new Error(`rate limit: expected key to return text, got ${typeof bucket}`);
     const { isAdmitted, remaining, resetS } = count(bucket);
-    const limits = withLimits((call as Limited).limits ?? [], [{ ...initial, remaining, resetS }]);
-    if (isAdmitted) return ok({ limits });
+    const { response } = call;
+    response.limits = withLimits(response.limits, [{ ...initial, remaining, resetS }]);
+    if (isAdmitted) return PASS;
     onRefused(call, bucket);
-    return err({ code: 'rate_limited', retryAfterS: resetS, limits });
+    return err({ code: 'rate_limited', retryAfterS: resetS, limits: response.limits });
   };
   return Object.assign(decide, { initialLimits: [initial] });
 }

@@ -151,6 +151,7 @@ const EVERY_CALL_HAS: readonly object[] = [
   { begin: 1 },
   { end: 1 },
   { trace: {} },
+  { limits: { rows: 10 } },
 ];
 test.each(EVERY_CALL_HAS)(
   'a guard that would replace what every call has is a bug, and the log says so: %j',
