@@ -68,7 +68,8 @@ const SET_BY_GUARDS: Readonly<Record<keyof Call, boolean>> = {
 export function addTo<Context extends object, Add extends object>(context: Context, added: Add): Context & Add {
   if ((added as object) === context || added === PASS.value) return context as Context & Add;
   for (const name in added) {
-    const isTaken = SET_BY_GUARDS[name as keyof Call] === false;
+    // Set as a field, `__proto__`, which parsed JSON may have, would replace the methods of the call.
+    const isTaken = SET_BY_GUARDS[name as keyof Call] === false || name === '__proto__';
     if (isTaken && added[name] !== Reflect.get(context, name)) {
       throw new Error(`guard: expected it to add another name than ${name}, which every call has`);
     }

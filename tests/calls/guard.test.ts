@@ -152,6 +152,7 @@ const EVERY_CALL_HAS: readonly object[] = [
   { end: 1 },
   { trace: {} },
   { limits: { rows: 10 } },
+  JSON.parse('{"__proto__":{"role":"admin"}}'),
 ];
 test.each(EVERY_CALL_HAS)(
   'a guard that would replace what every call has is a bug, and the log says so: %j',
