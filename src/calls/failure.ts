@@ -70,7 +70,7 @@ const FIELDS_FIT: { readonly [Code in ProblemCode]?: (problem: JsonObject) => bo
   insufficient_scope: ({ required }) => isList(required, isAscii),
   scope_not_granted: ({ grantable }) => isList(grantable, isText),
   method_not_allowed: ({ allow }) => isAscii(allow),
-  rotation_under_way: ({ untilMs }) => Number.isFinite(untilMs) && !Number.isNaN(new Date(untilMs as number).getTime()),
+  rotation_under_way: ({ untilMs }) => Number.isFinite(untilMs),
   rate_limited: isLimited,
   quota_exceeded: isLimited,
   tool_failure: ({ ownCode, ...made }) => faultOfFailure({ ...made, code: ownCode }) === null,

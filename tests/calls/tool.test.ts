@@ -386,7 +386,7 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     { code: 'missing_token', sent: 'a letter' },
     { code: 'missing_token', help: 1n },
     { code: 'method_not_allowed', allow: 'GET\n' },
-    { code: 'rotation_under_way', untilMs: 9e15 },
+    { code: 'rotation_under_way', untilMs: Number.POSITIVE_INFINITY },
     { code: 'rate_limited' },
     { code: 'rate_limited', ...WHOLE, limits: [{ remaining: 0 }] },
     { code: 'rate_limited', ...WHOLE, limits: [{ ...WHOLE.limits[0], name: 'key→' }] },

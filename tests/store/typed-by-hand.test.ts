@@ -109,12 +109,15 @@ test('a key whose previous secret was ended by typing NULL for its hash alone ca
 test('an overlap typed as long as a number may be lets the new secret in, and the old one go on', async () => {
   await using app = await createTestApp({ store: 'embedded' });
   const { id, key: previous } = await app.createKey('alice');
-  const { body } = await app.call('rotate_api_key', { keyId: id }, await bearer(app, 'alice'));
+  const alice = await bearer(app, 'alice');
+  const { body } = await app.call('rotate_api_key', { keyId: id }, alice);
   using shell = openDatabase(databaseOf(app));
   const typed = 'UPDATE api_keys SET overlap_ms = 9007199254740991 WHERE id = ?';
   await shell.execute({ sql: typed, args: [id] });
   app.clock.advance(1001);
   expect([(await app.useKey(body.key)).status, (await app.useKey(previous)).status]).toEqual([200, 200]);
+  const again = await app.call('rotate_api_key', { keyId: id }, alice);
+  expect(again.body).toMatchObject({ code: 'rotation_under_way', previousUntil: Number.MAX_SAFE_INTEGER });
 });
 
 test('scopes and metadata typed as JSON5, which SQLite takes for JSON, are read as what they say', async () => {
