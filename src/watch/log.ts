@@ -155,11 +155,26 @@ const LEFT_OUT: readonly string[] = ['undefined', 'symbol', 'function'];
 
 function shownError(thrown: unknown): unknown {
   if (thrown instanceof Error) return textOf(thrown);
+  if (typeof thrown === 'string') return withoutMiddle(thrown);
   return LEFT_OUT.includes(typeof thrown) ? `thrown: ${typeof thrown}` : thrown;
 }
 
 /** Returns an Error as text, because JSON encodes it as {}. */
-const textOf = (error: Error) => String(error.stack ?? error);
+const textOf = (error: Error) => withoutMiddle(String(error.stack ?? error));
+
+/** The most characters of either end of a text that was thrown: as many as the longest token that is taken has. */
+const END_CHARS_MAX = 16 * 1024;
+
+/**
+ * Returns a text without the middle of a long one: a tool's error may quote all that a caller has sent. The beginning says
+ * what happened, the end where. Redacts before it cuts: half a secret matches no pattern.
+ */
+function withoutMiddle(text: string): string {
+  if (text.length <= 2 * END_CHARS_MAX) return text;
+  const begins = redactKeys(text.slice(0, 2 * END_CHARS_MAX)).slice(0, END_CHARS_MAX);
+  const ends = redactKeys(text.slice(-2 * END_CHARS_MAX)).slice(-END_CHARS_MAX);
+  return `${begins} … ${ends}`;
+}
 
 function withJsonForm(value: unknown): unknown {
   try {

@@ -220,6 +220,22 @@ describe('the writer', () => {
     expect(JSON.parse(chunks.join(''))).toMatchObject({ tool: 'x', error: shown });
   });
 
+  test('of a long error the beginning and the end are logged, and no half of a secret', async () => {
+    const { log, chunks } = collected();
+    const key = `sk_live_${'a1'.repeat(32)}`;
+    const quoted = `${'x'.repeat(16_340)} ${key}${' y'.repeat(5_000_000)} ${key} ${'z'.repeat(16_300)}`;
+    for (const error of [new Error(quoted), quoted]) log.error('internal error', { error });
+    await log.flush();
+    const [ofError = '', ofText = ''] = chunks.join('').trim().split('\n');
+    for (const line of [ofError, ofText]) {
+      expect(line.length).toBeLessThan(34_000);
+      expect(line).not.toContain('a1a1');
+      expect(JSON.parse(line).error).toContain('xx');
+    }
+    expect(JSON.parse(ofError).error).toStartWith('Error: xx');
+    expect(JSON.parse(ofError).error).toMatch(/z\n\s+at .*log\.test\.ts/s);
+  });
+
   test('a hash is cut out after a line break or another control character too, and the line stays JSON', async () => {
     const { log, chunks } = collected();
     const hash = '0f'.repeat(32);
