@@ -200,7 +200,7 @@ function refusalOfGuard(error: Problem | undefined, name: string, response: Call
     throw new Error(`${name}: expected its guard to return ok(…), or err of a problem with all it needs; ${THROWN}`);
   }
   if ('limits' in error && error.limits) response.limits = error.limits;
-  return error;
+  return withBareIssues(error);
 }
 
 /** Returns the result of a call whose tool returned a problem or questions. */
@@ -213,15 +213,18 @@ function refusalOfTool(
   const { name } = operation;
   if (!error) throw new Error(`${name}: expected run to return ok(…) or err(…)`); // in JavaScript it may be null, too
   if (error.code === 'input_required') return inputRequired(operation, input, call, error);
-  if (isProblem(error)) return err(inOwnWords(error));
+  if (isProblem(error)) return err(inOwnWords(withBareIssues(error)));
   throw new Error(`${name}: expected err(failure(…)), or err of a problem with all it needs; ${THROWN}`);
 }
+
+/** Keeps of issues what clients are told. Untyped ones may have more, even what JSON can't write. */
+const withBareIssues = (problem: Problem): Problem =>
+  'issues' in problem ? { ...problem, issues: problem.issues.map(withoutKeys) } : problem;
 
 /** Puts the issues of a tool's problem into its detail: only the tool knows what is wrong with valid input. */
 function inOwnWords(problem: Problem): Problem {
   if (problem.code !== 'invalid_input' || problem.issues.length === 0) return problem;
-  const issues = problem.issues.map(withoutKeys);
-  return { ...problem, issues, detail: redactKeys(problem.detail ?? inWords(issues)).toWellFormed() };
+  return { ...problem, detail: redactKeys(problem.detail ?? inWords(problem.issues)).toWellFormed() };
 }
 
 async function inputRequired(

@@ -441,6 +441,22 @@ test('the words of a tool on bad input are kept, over REST and MCP', async () =>
   expect(result.content[0].text).toBe('Nothing is delivered then:\n- day: Expected a working day');
 });
 
+const ISSUES = [{ path: 'day', message: 'No' }];
+test.each(['invalid_input', 'invalid_response'])(
+  'of an issue of %s nothing is told but path and words',
+  async (code) => {
+    run = () => err({ code, issues: [{ path: 'day', message: 'No', received: 1n }] } as unknown as Problem);
+    for (const name of ['says', 'guarded']) {
+      const { status, body } = await app.call(name);
+      expect([status, body.code, body.issues ?? ISSUES]).toEqual([400, code, ISSUES]);
+      for (const { result, error } of await callOverWays(app, name)) {
+        expect(result?.content[0].text ?? error.message).toContain('day: No');
+        expect(error?.data.issues ?? ISSUES).toEqual(ISSUES);
+      }
+    }
+  },
+);
+
 test('a key that was sent comes back neither in its words nor in the path of an issue', async () => {
   const key = `sk_live_${'0a'.repeat(32)}`;
   expect((await app.call('takes', { prices: { [key]: 'x' } })).body.issues).toEqual([
