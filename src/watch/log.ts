@@ -6,7 +6,7 @@ import { createTokenBuckets, type Rate } from '../ground/limits/rates.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { withoutHalves } from '../ground/text.ts';
 import type { InfoEvent, LogEvent, WarnEvent } from './events.ts';
-import { hasHash, redactHashes, redactKeys, redactsForeign } from './redact.ts';
+import { hasHash, redact, redactHashes, redactKeys, redactsForeign } from './redact.ts';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 type LogLevel = (typeof LOG_LEVELS)[number];
@@ -162,17 +162,20 @@ function shownError(thrown: unknown): unknown {
 /** Returns an Error as text, because JSON encodes it as {}. */
 const textOf = (error: Error) => withoutMiddle(String(error.stack ?? error));
 
-/** The most characters of either end of a text that was thrown: as many as the longest token that is taken has. */
+/** The most characters of either end of a text that was thrown. Twice as many are still searched for encoded secrets. */
 const END_CHARS_MAX = 16 * 1024;
 
 /**
  * Returns a text without the middle of a long one: a tool's error may quote all that a caller has sent. The beginning says
- * what happened, the end where. Redacts before it cuts: half a secret matches no pattern.
+ * what happened, the end where. Redacts the whole text before it cuts: half a secret matches no pattern, and would come
+ * into the part that is kept as soon as other secrets beside it have become shorter.
  */
 function withoutMiddle(text: string): string {
   if (text.length <= 2 * END_CHARS_MAX) return text;
-  const begins = redactKeys(text.slice(0, 2 * END_CHARS_MAX)).slice(0, END_CHARS_MAX);
-  const ends = redactKeys(text.slice(-2 * END_CHARS_MAX)).slice(-END_CHARS_MAX);
+  const left = redact(text);
+  if (left.length <= 2 * END_CHARS_MAX) return left;
+  const begins = redactKeys(left.slice(0, 2 * END_CHARS_MAX)).slice(0, END_CHARS_MAX);
+  const ends = redactKeys(left.slice(-2 * END_CHARS_MAX)).slice(-END_CHARS_MAX);
   return `${begins} … ${ends}`;
 }
 

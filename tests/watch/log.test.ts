@@ -236,6 +236,25 @@ describe('the writer', () => {
     expect(JSON.parse(ofError).error).toMatch(/z\n\s+at .*log\.test\.ts/s);
   });
 
+  test('of a long error that is full of secrets none is logged, nor half of one', async () => {
+    const { log, chunks } = collected();
+    const key = `sk_live_${'a1'.repeat(32)}`;
+    const token = `eyJhbGciOiJIUzI1NiJ9.${'b2'.repeat(200)}.${'b2'.repeat(30)}`;
+    const hash = 'c3'.repeat(32);
+    for (const secret of [key, token, hash]) {
+      for (let shift = 0; shift < 70; shift += 23) {
+        log.error('internal error', { error: `of ${`${secret} `.repeat(1000)}${'z'.repeat(shift)}` });
+      }
+    }
+    await log.flush();
+    const lines = chunks.join('').trim().split('\n');
+    for (const line of lines) {
+      expect(line.length).toBeLessThan(34_000);
+      expect(line).not.toMatch(/a1a1|b2b2|c3c3/);
+      expect(JSON.parse(line).error).toStartWith('of [redacted] [redacted] ');
+    }
+  });
+
   test('a hash is cut out after a line break or another control character too, and the line stays JSON', async () => {
     const { log, chunks } = collected();
     const hash = '0f'.repeat(32);
