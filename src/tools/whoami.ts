@@ -60,7 +60,7 @@ export const whoami = ({ guards, keys }: ToolDeps) =>
       ),
       usesToday: v.pipe(count, v.description('Calls of this key today (UTC), with this one.')),
     }),
-    run: (_input, { auth, limits = [] }) => {
+    run: (_input, { auth, limits }) => {
       const named = (name: LimitName) => limits.find((state) => state.name === name);
       return ok({
         keyId: auth.keyId,
