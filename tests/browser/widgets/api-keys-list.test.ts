@@ -276,11 +276,12 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       ]);
       const bar = line.getByRole('progressbar', { name: 'Quota used' });
       expect(await bar.evaluate((element) => (element as HTMLProgressElement).position)).toBe(0.24);
-      const color = () => bar.evaluate((element) => getComputedStyle(element).getPropertyValue('--spent'));
-      expect(await color()).toBe('');
+      const colorOf = (of: typeof bar) => of.evaluate((element) => getComputedStyle(element).color);
+      const color = await colorOf(bar);
       await post(toolResult({ ...listOf('one'), owner: ownerWith(0) })); // whatever the keys that are there have used
-      await line.getByText('5,000 of 5,000 a day').waitFor();
-      expect(await color()).not.toBe('');
+      const spent = await colorOf(line.getByText('5,000 of 5,000 a day'));
+      expect(spent).not.toBe(color);
+      expect(await colorOf(bar)).toBe(spent);
       await post(toolResult(listOf()));
       await frame.getByRole('heading', { name: 'No API keys yet' }).waitFor();
       await frame.getByText('Create an API key named').waitFor();
