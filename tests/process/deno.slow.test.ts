@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { symlinkSync, writeFileSync } from 'node:fs';
-import { connect as connectHttp2 } from 'node:http2';
+import { connect as connectHttp2, constants } from 'node:http2';
 import { join } from 'node:path';
 import * as v2 from '@modelcontextprotocol/client';
 import { SignJWT } from 'jose';
@@ -258,6 +258,26 @@ test('it serves TLS itself, also over HTTP/2, which has no Host: the name that t
   expect((await ask({ ':authority': 'evil.example' })).status).toBe(403);
   expect(await ask({ ':method': 'HEAD' })).toEqual({ status: 200, length: String(body.length), body: '' });
   client.destroy();
+});
+
+test('a request that its client takes back over HTTP/2, in the middle of its body, changes nothing', async () => {
+  await using server = await start({ ACCESS_LOG: '1' });
+  const headers = { ':method': 'POST', 'content-type': 'application/json', ...(await alice()) };
+  const client = connectHttp2(server.url);
+  const lengths = [60, 60_000]; // one is counted while it is read
+  for (const length of lengths) {
+    const stream = client.request({ ...headers, ':path': '/tools/create_api_key', 'content-length': String(length) });
+    stream.on('error', () => {});
+    stream.write('{"name":"taken back","scopes":[]}');
+    await new Promise<void>((resolve) => void client.ping(() => resolve())); // now the server has it
+    stream.close(constants.NGHTTP2_CANCEL);
+  }
+  const statuses = () =>
+    [...server.stdout().matchAll(/"event":"request",.*"status":(\d+)/g)].map(([, status]) => status);
+  await waitFor(() => statuses().length === lengths.length);
+  expect(statuses()).toEqual(['400', '400']);
+  client.destroy();
+  expect((await call(server, 'list_api_keys', '{}', await alice())).body).toEqual({ keys: [] });
 });
 
 test('with a remote database and a secret, permission for the network and the variables is enough', async () => {
