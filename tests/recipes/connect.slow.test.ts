@@ -123,6 +123,15 @@ describe.skipIf(isMissing('caddy'))('an MCP server without authentication, behin
     expect(pasted.map(({ status }) => status)).toEqual([303, 403, 403]);
   });
 
+  test('a client can take no identity header away by naming it in Connection', async () => {
+    const { id, key } = await create(['read']);
+    const before = seen.length;
+    const named = 'Connection: x-key-ID, X-Key-Owner, X-Key-Metadata';
+    await proxy.sendLines(['GET /mcp HTTP/1.1', `X-API-Key: ${key}`, named]);
+    const [headers] = seen.slice(before);
+    expect([headers?.get('x-key-id'), headers?.get('x-key-owner')]).toEqual([id, 'alice']);
+  });
+
   test('a refusal names the service’s own metadata, which names the key server; one for want of scopes is no challenge', async () => {
     const metadata = `${proxy.url}/.well-known/oauth-protected-resource/mcp`;
     const post = (headers: Record<string, string>) =>

@@ -109,6 +109,25 @@ describe.each(RECIPES)('%s', (program, recipe) => {
       for (const line of ofKey()) expect(line).toMatchObject({ route: '/verify', traceId, userAgent: 'shop/1' });
     });
 
+    test('a client can take no identity header away by naming it in Connection', async () => {
+      const { id, key } = await makeKey(keys.url);
+      for (const named of [
+        IDENTITY.join(','),
+        'x-KEY-id ,\tX-Key-Owner, x-key-SCOPES',
+        'xx-key-a-key-id, X-Key-Owner',
+      ]) {
+        const before = service.requests.length;
+        const lines = ['GET /orders HTTP/1.1', `X-API-Key: ${key}`, `Connection: ${named}`];
+        expect(await proxy.sendLines(lines)).toStartWith('HTTP/1.1 200');
+        const [{ headers } = {} as Echoed] = service.requests.slice(before);
+        expect([headers?.['x-key-id'], headers?.['x-key-owner'], headers?.['x-key-scopes']]).toEqual([
+          id,
+          'alice',
+          'read',
+        ]);
+      }
+    });
+
     test('a child: the service gets whose it is', async () => {
       const parent = await makeKey(keys.url, { scopes: ['read', 'delegate'] });
       const child = await childOf(keys, parent.key);

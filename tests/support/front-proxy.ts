@@ -103,6 +103,8 @@ export async function startFrontProxy(
     url,
     /** Sends a request to it, trusting its certificate. */
     fetch: (path: string, init?: RequestInit) => fetch(url + path, { ...init, tls: { ca } }),
+    /** Sends a request with headers that `fetch` doesn't send, and `Connection: close`. */
+    sendLines: (lines: readonly string[]) => sendLines(port, lines),
     async [Symbol.asyncDispose]() {
       child.kill('SIGKILL');
       await child.exited;
@@ -111,6 +113,25 @@ export async function startFrontProxy(
 }
 
 const read = (program: Program, recipe: string) => readFileSync(join(RECIPES, program, recipe), 'utf8');
+
+/** Resolves with all that comes until the other side ends the connection. */
+function sendLines(port: number, lines: readonly string[]): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const host = '127.0.0.1';
+  const socket = connect({ host, port, rejectUnauthorized: false }, () =>
+    socket.write([...lines, `Host: ${host}:${port}`, 'Connection: close', '', ''].join('\r\n')),
+  );
+  let answer = '';
+  socket.on('data', (bytes) => {
+    answer += bytes;
+  });
+  socket.on('end', () => {
+    socket.destroy();
+    resolve(answer);
+  });
+  socket.on('error', reject);
+  return promise;
+}
 
 /** Caddy listens before it has made its own certificate. */
 const speaksTls = (port: number): Promise<boolean> =>
