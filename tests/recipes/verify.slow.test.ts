@@ -128,6 +128,14 @@ describe.each(RECIPES)('%s', (program, recipe) => {
       }
     });
 
+    test('the service gets the address and the protocol that the proxy saw, whatever the client says', async () => {
+      const { key } = await makeKey(keys.url);
+      const forged = { 'x-forwarded-for': '192.0.2.66', 'x-forwarded-proto': 'forged' };
+      const [{ headers } = {} as Echoed] = (await ask({ ...forged, 'x-api-key': key })).reached;
+      expect(headers?.['x-forwarded-for']?.split(', ').at(-1)).toBe('127.0.0.1');
+      expect(headers?.['x-forwarded-proto']).toBe('https');
+    });
+
     test('a child: the service gets whose it is', async () => {
       const parent = await makeKey(keys.url, { scopes: ['read', 'delegate'] });
       const child = await childOf(keys, parent.key);
