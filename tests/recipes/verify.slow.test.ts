@@ -225,6 +225,8 @@ describe.each(RECIPES)('%s', (program, recipe) => {
       const { status, response, reached } = await ask({ 'x-api-key': key });
       expect({ status, reached }).toEqual({ status: 429, reached: [] });
       expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+      expect(response.headers.get('ratelimit')).toMatch(/^"key";r=0;t=\d+$/);
+      expect(response.headers.get('ratelimit-policy')).toBe(`"key";q=20;w=${366 * 86_400}`);
     });
 
     test('a success says what is left of the limit, and a key without one has none', async () => {
