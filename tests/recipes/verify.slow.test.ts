@@ -128,6 +128,25 @@ describe.each(RECIPES)('%s', (program, recipe) => {
       }
     });
 
+    // With nginx's recipe the service speaks HTTP/1.0, which has no upgrade.
+    if (program !== 'nginx') {
+      test('a request for a web socket comes as one, also from a client that names an identity header', async () => {
+        const { id, key } = await makeKey(keys.url);
+        for (const named of ['Upgrade', 'Upgrade, X-Key-Id', 'x-key-id ,upgrade']) {
+          const before = service.requests.length;
+          const socket = [
+            'Upgrade: websocket',
+            'Sec-WebSocket-Version: 13',
+            `Sec-WebSocket-Key: ${btoa('x'.repeat(16))}`,
+          ];
+          await proxy.sendLines(['GET /orders HTTP/1.1', `X-API-Key: ${key}`, `Connection: ${named}`, ...socket]);
+          const [{ headers } = {} as Echoed] = service.requests.slice(before);
+          expect([headers?.['x-key-id'], headers?.upgrade]).toEqual([id, 'websocket']);
+          expect(headers?.connection).toMatch(/\bupgrade\b/i);
+        }
+      });
+    }
+
     test('the service gets the address and the protocol that the proxy saw, whatever the client says', async () => {
       const { key } = await makeKey(keys.url);
       const forged = { 'x-forwarded-for': '192.0.2.66', 'x-forwarded-proto': 'forged' };
