@@ -231,6 +231,20 @@ describe.each(RECIPES)('%s', (program, recipe) => {
       }
     });
 
+    test('as many keys as a request may have lines: 401, and the proxy goes on', async () => {
+      const { key } = await makeKey(keys.url);
+      for (let lines = 94; lines <= 99; lines += 1) {
+        const before = service.requests.length;
+        const answer = await proxy.sendLines([
+          'GET /orders HTTP/1.1',
+          ...Array<string>(lines).fill('X-API-Key: wrong'),
+        ]);
+        expect(answer).toMatch(/^HTTP\/1\.1 40[01] /);
+        expect(service.requests.slice(before)).toEqual([]);
+      }
+      expect((await ask({ 'x-api-key': key })).status).toBe(200);
+    });
+
     test('a key without the scope: 403, also when the client demands more than it has', async () => {
       const other = await makeKey(keys.url, { scopes: ['write'] });
       expect(await ask({ 'x-api-key': other.key })).toMatchObject({ status: 403, reached: [] });

@@ -23,7 +23,8 @@ local function question(txn)
     ["x-forwarded-proto"] = { txn.f:ssl_fc() == 1 and "https" or "http" },
   }
   for _, name in ipairs(ASKED_WITH) do
-    if sent[name] then headers[name] = listed(sent[name]) end
+    -- In one line, as the key server reads several: HAProxy 2.6 ends when it is to send more lines than it takes.
+    if sent[name] then headers[name] = { table.concat(listed(sent[name]), ", ") } end
   end
   return headers
 end
