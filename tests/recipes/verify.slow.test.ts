@@ -327,6 +327,20 @@ describe.each(RECIPES)('%s', (program, recipe) => {
     });
   });
 
+  if (program === 'haproxy') {
+    test.skipIf(isMissing(program))('where the script fails no request gets through', async () => {
+      await using keys = await startServer({ env: serverEnv });
+      using echo = startEcho();
+      const failing = (text: string) => text.replace('core.httpclient():get', "error('no memory')");
+      await using front = await startFrontProxy(program, recipe, backends(keys, echo), failing);
+      const { key } = await makeKey(keys.url);
+      for (const headers of [{}, { 'x-api-key': key }] as Record<string, string>[]) {
+        expect((await front.fetch('/orders', { headers })).status).toBe(503);
+      }
+      expect(echo.requests).toEqual([]);
+    });
+  }
+
   test.skipIf(isMissing(program))(
     'a key that another process revoked gets through no longer than the bound',
     async () => {

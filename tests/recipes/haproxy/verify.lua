@@ -1,5 +1,5 @@
 -- Asks the key server whether the key of a request is good: `http-request lua.verify <url>`. If it is, the service gets
--- who is behind it; if not, the client gets what the key server says.
+-- who is behind it, and txn.verified is true; if not, the client gets what the key server says.
 
 local TIMEOUT_MS = 5000 -- HAProxy asks four times, then the client gets 504
 local ASKED_WITH = { "x-api-key", "authorization", "x-required-scope", "traceparent", "tracestate", "user-agent" }
@@ -55,4 +55,5 @@ core.register_action("verify", { "http-req" }, function(txn, url)
   end
   if response.status ~= 200 then refuse(txn, response) end
   if not is_whole then txn:done(txn:reply({ status = 431 })) end
+  txn:set_var("txn.verified", true)
 end, 1)
