@@ -80,6 +80,24 @@ console.log(String(runtime.env), runtime.env.PORT, runtime.env.TOOL_A);`;
   expect(stdout).toBe('[object Object] 1 a\n');
 });
 
+test('on Deno, too, a file that fails where a transaction begins is an outage, in the thread and outside of it', async () => {
+  const folder = diskFolder();
+  const [file, script] = ['keys.db', 'write.ts'].map((name) => join(folder, name)) as [string, string];
+  writeFileSync(file, 'no database'.repeat(1000));
+  const text = `import { embeddedDatabase } from '${join(ROOT, 'src/store/embedded/database.ts')}';
+const db = embeddedDatabase('${file}');
+const sql = 'DELETE FROM api_keys';
+for (const background of [false, true]) {
+  await db.writeAll([{ sql, background }]).catch(({ name, kind }) => console.log(name, kind));
+}
+await db.close();`;
+  writeFileSync(script, text);
+  for (const runtime of [process.execPath, `${commandOf('deno')[0]} run --allow-all`]) {
+    const { stdout } = await run([...runtime.split(' '), script], { cwd: folder, env: {} });
+    expect(stdout).toBe('StoreOutage damaged\nStoreOutage damaged\n');
+  }
+});
+
 test('other services ask about keys on Deno as on Bun', async () => {
   await using server = await start();
   const input = '{"name":"service","scopes":["introspect"]}';

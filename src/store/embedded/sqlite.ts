@@ -40,10 +40,13 @@ export function openSqlite(path: string, { lockWaitMs, readOnly = false }: Sqlit
       if (hasRows) return { rows: rowsOf(statement, args), changed: 0, repeated: false };
       return { rows: [], changed: Number(statement.run(...inputsOf(args)).changes), repeated: false };
     },
-    /** Runs a script, or a PRAGMA that takes effect when SQLite prepares it: cached, it would have no effect again. */
-    exec: (sql: string): void => db.exec(sql),
+    /**
+     * Runs a statement without caching it: some PRAGMA take effect when SQLite prepares them, and would have none again. The
+     * module's own `exec` won't do: on Deno its errors have no code.
+     */
+    exec: (sql: string): void => void db.prepare(sql).all(),
     /** Rolls back an open transaction, if there is one. */
-    rollback: (): void => void (db.isTransaction && db.exec('ROLLBACK')),
+    rollback: (): void => void (db.isTransaction && db.prepare('ROLLBACK').run()),
     close: (): void => db.close(),
   };
 }

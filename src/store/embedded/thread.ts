@@ -15,7 +15,8 @@ const { DatabaseSync } = require('node:sqlite');
 let db;
 function open() {
   db = new DatabaseSync(workerData, { timeout: ${LOCK_WAIT_MS} });
-  db.exec('PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = ${LOG_PAGES_MAX}');
+  db.prepare('PRAGMA synchronous = NORMAL').all(); // not exec: on Deno its errors have no code
+  db.prepare('PRAGMA wal_autocheckpoint = ${LOG_PAGES_MAX}').all();
 }
 const prepared = new Map();
 function prepare(sql) {
@@ -23,13 +24,13 @@ function prepare(sql) {
   return prepared.get(sql);
 }
 function transact(statements) {
-  db.exec('BEGIN IMMEDIATE');
+  prepare('BEGIN IMMEDIATE').run();
   try {
     const changed = statements.map(({ sql, args = [] }) => Number(prepare(sql).run(...args).changes));
-    db.exec('COMMIT');
+    prepare('COMMIT').run();
     return changed;
   } catch (error) {
-    if (db.isTransaction) db.exec('ROLLBACK');
+    if (db.isTransaction) prepare('ROLLBACK').run();
     throw error;
   }
 }
