@@ -10,9 +10,9 @@ set -euo pipefail
 keys() { ${KEYS:-bun run keys} "$@" --json; }
 ring() { # address, text
   case $1 in
-    *@*) printf 'To: %s\nSubject: API keys\nContent-Type: text/plain; charset=utf-8\n\n%s\n' "$1" "$2" | sendmail -i -t ;;
     http*://ntfy.*) curl -sS --fail -o /dev/null --data-raw "$2" "$1" ;;
-    *) jq -cn --arg text "$2" '{$text}' | curl -sS --fail -o /dev/null --json @- "$1" ;;
+    http*://*) jq -cn --arg text "$2" '{$text}' | curl -sS --fail -o /dev/null --json @- "$1" ;;
+    *) printf 'To: %s\nSubject: API keys\nContent-Type: text/plain; charset=utf-8\n\n%s\n' "$1" "$2" | sendmail -i -t ;;
   esac
 }
 found() { # what is to be told now: its id, the text, whose it is

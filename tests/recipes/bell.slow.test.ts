@@ -96,6 +96,9 @@ test.skipIf(MISSING)('each is told once, to the operator and to the customer who
     const isAway = { code: 0, told: ['/all http://127.0.0.1:1 is behind its database, or away'] };
     expect(await ring(away)).toMatchObject(isAway);
     expect(await ring(away)).toMatchObject({ code: 0, told: [] });
+    // The address of a webhook may have an @, as those of Teams have.
+    const teams = { ...away, BELL: `${receiver.url}room@tenant/in` };
+    expect((await ring(teams)).told).toContain('/room@tenant/in http://127.0.0.1:1 is behind its database, or away');
     expect(await ring()).toEqual(quiet);
     // It is behind: nobody knows what was revoked.
     await app.useKey(ends.key);
