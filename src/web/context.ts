@@ -273,8 +273,11 @@ function forwardedFor(headers: Headers, proxies: number): string | null {
   return ipv4 ?? ipv6 ?? address;
 }
 
-/** The longest address that budgets and key events keep. If TRUST_PROXY is too high, it may be any text. */
-const ADDRESS_CHARS_MAX = 64;
+/**
+ * The longest address that budgets, key events and the log keep. If TRUST_PROXY is too high, it may be any text, but none so
+ * long as a hash, which no line may have.
+ */
+const ADDRESS_CHARS_MAX = 63;
 
 /** Returns the request id that a proxy set; null if it is missing, unfit for a log, or contains a key. */
 function forwardedRequestId(headers: Headers): string | null {

@@ -190,8 +190,10 @@ describe('the address a call comes from', () => {
     [2, '[2001:db8::7]:50123, 192.0.2.7:1', '2001:db8::7'],
     [1, '[2001:db8::7]', '2001:db8::7'],
     [1, 'unknown', 'unknown'],
-    [1, 'x'.repeat(64), 'x'.repeat(64)],
-    [1, 'x'.repeat(65), LOOPBACK],
+    [1, 'x'.repeat(63), 'x'.repeat(63)],
+    [1, 'x'.repeat(64), LOOPBACK],
+    // Neither a hash nor a key may be logged as an address.
+    [1, 'a0'.repeat(32), LOOPBACK],
     [1, `sk_test_${'0'.repeat(64)}`, LOOPBACK],
     ...[null, '', ',', '203.0.113.7, '].map((empty) => [1, empty, LOOPBACK] as const),
     ...[null, ''].map((empty) => [2, empty, LOOPBACK] as const),
