@@ -10,10 +10,14 @@ export const IDENTITY = [
   'x-key-parent',
 ] as const;
 
-/** What a client may send to be taken for somebody: these names, also as a service that reads CGI variables takes them. */
+/** What a client may send to be taken for somebody: these names, also as a service reads them from CGI variables. */
 export const FORGED: Readonly<Record<string, string>> = Object.fromEntries(
-  IDENTITY.flatMap((name) => [name, name.replaceAll('-', '_'), name.replace(/-(?=\w+$)/, '_')]).map((name) => [
+  IDENTITY.flatMap((name) => [
     name,
-    'forged',
-  ]),
+    ...['_', '.'].flatMap((sign) => [
+      name.replaceAll('-', sign),
+      name.replace(/-(?=\w+$)/, sign),
+      name.replace('-', sign),
+    ]),
+  ]).map((name) => [name, 'forged']),
 );
