@@ -147,6 +147,18 @@ describe.each(RECIPES)('%s', (program, recipe) => {
       });
     }
 
+    test('no request asks the service for HTTP/2 on its connection, on which the client would go on unasked', async () => {
+      const { id, key } = await makeKey(keys.url);
+      for (const named of [['Upgrade: h2c'], ['Upgrade: H2C, websocket'], ['Upgrade: websocket', 'Upgrade: h2c']]) {
+        const before = service.requests.length;
+        const upgrade = ['Connection: Upgrade', ...named, 'HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA'];
+        await proxy.sendLines(['GET /orders HTTP/1.1', `X-API-Key: ${key}`, ...upgrade]);
+        for (const { headers } of service.requests.slice(before)) {
+          expect([headers['x-key-id'], headers.upgrade]).toEqual([id, undefined]);
+        }
+      }
+    });
+
     test('the service gets the address and the protocol that the proxy saw, whatever the client says', async () => {
       const { key } = await makeKey(keys.url);
       const forged = { 'x-forwarded-for': '192.0.2.66', 'x-forwarded-proto': 'forged' };
