@@ -10,7 +10,7 @@ import type { Config } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import { LIMITS } from './ground/limits/index.ts';
 import { createPool } from './ground/limits/pool.ts';
-import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './ground/runtime.ts';
+import { type Clock, type CreateHttpClient, countingSleep, type RandomBytes, type Sha256 } from './ground/runtime.ts';
 import { createServerAddress } from './ground/server-address.ts';
 import { createOriginOf } from './keys/actor.ts';
 import { createAudience } from './keys/audience.ts';
@@ -37,6 +37,8 @@ export interface CoreOptions {
   readonly listening?: string | undefined;
   /** Multiplies the timeouts of a remote database, for tests on busy machines. */
   readonly storePatience?: number;
+  /** Creates the connections to a remote database. */
+  readonly createHttpClient?: CreateHttpClient | undefined;
   /** The environment with the settings of tools. */
   readonly env?: Env;
 }
@@ -62,7 +64,8 @@ export type Base = Awaited<ReturnType<typeof prepareBase>>;
 
 /** Prepares a store that touches no database yet. Throws an Error for the operator about an unusable folder or issuer. */
 export async function prepareBase(config: Config, options: CoreOptions, { watch = UNWATCHED, ...beneath }: Beneath) {
-  const { clock, random, sha256, log, publicUrl = config.publicUrl, listening, env = {}, storePatience } = options;
+  const { clock, random, sha256, log, publicUrl = config.publicUrl, listening, env = {} } = options;
+  const { storePatience, createHttpClient } = options;
   const newFolder = prepareDataFolder(config);
   // For ages: a machine's sleep counts. Guards that count calls in this process alone don't use it: a wall clock that is set
   // ahead and back, again and again, would open their windows anew.
@@ -71,7 +74,14 @@ export async function prepareBase(config: Config, options: CoreOptions, { watch 
   const users = await createUserJwts(config, { address, clock: ageClock, sha256, log });
   const { eventDays, usageDays } = config;
   const kept = { eventDays, usageDays };
-  const database = await prepareStore(config.database, { clock, log, storePatience, kept, ...beneath });
+  const database = await prepareStore(config.database, {
+    clock,
+    log,
+    storePatience,
+    createHttpClient,
+    kept,
+    ...beneath,
+  });
   const storeOf: StoreOf = (create) => watch.store(create(database.db));
   return {
     config,

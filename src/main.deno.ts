@@ -115,6 +115,8 @@ export const runtime: Runtime = {
     const { user, system } = cpuUsage(); // microseconds
     return { residentBytes: Deno.memoryUsage().rss, cpuSeconds: (user + system) / 1e6 };
   },
+  // Over HTTP/2 all would share one connection, and if it died silently, wait until TCP gives it up: a quarter of an hour.
+  createHttpClient: () => Deno.createHttpClient({ http2: false }),
   onSignal(handler) {
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
       Deno.addSignalListener(signal, () => handler(signal));

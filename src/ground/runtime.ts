@@ -19,6 +19,12 @@ export type RandomBytes = (count: number) => Uint8Array;
 /** Computes SHA-256 (FIPS 180-4) of a text's UTF-8 bytes. Bun's own loads and runs faster than node:crypto's. */
 export type Sha256 = (text: string, encoding: 'hex' | 'base64url') => string;
 
+/**
+ * Creates connections that a `fetch` takes as `client`: over HTTP/1.1, in which one that dies silently is left by the request
+ * that times out. Undefined where the runtime does so anyway, and opens a new one without `keepalive`.
+ */
+export type CreateHttpClient = () => { close(): void } | undefined;
+
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
   monotonicMs: () => performance.now(),

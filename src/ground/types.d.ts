@@ -26,6 +26,8 @@ declare namespace Deno {
   /** Writes some of the bytes and resolves to how many. */
   const stdout: { write(bytes: Uint8Array): Promise<number> };
   const stderr: { writeSync(bytes: Uint8Array): number };
+  /** Creates what `fetch` takes as `client`: connections of its own. */
+  function createHttpClient(options: { http2: boolean }): { close(): void };
   let exitCode: number;
   function memoryUsage(): { readonly rss: number };
   function addSignalListener(signal: 'SIGTERM' | 'SIGINT' | 'SIGHUP', handler: () => void): void;

@@ -8,7 +8,7 @@ import type { Env } from '../config/env.ts';
 import { contradictions, misspelt, settingsOf, withoutEffect } from '../config/settings-report.ts';
 import type { Tls } from '../config/tls.ts';
 import type { Awaitable } from '../ground/result.ts';
-import { type Cancel, type Sha256, systemClock, systemRandom } from '../ground/runtime.ts';
+import { type Cancel, type CreateHttpClient, type Sha256, systemClock, systemRandom } from '../ground/runtime.ts';
 import { listeningOrigin } from '../ground/server-address.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { expected, reasonOf } from '../ground/text.ts';
@@ -50,6 +50,7 @@ export interface Runtime {
   /** Drops imported modules of a folder (an absolute path), so that development reads them again. */
   forgetTools(folder: string): Promise<void>;
   usage: NonNullable<ServiceOptions['usage']>;
+  readonly createHttpClient?: CreateHttpClient;
   /** Calls `handler` at SIGTERM, SIGINT and SIGHUP. */
   onSignal(handler: (signal: string) => void): void;
   /** Calls `handler` if anything but `exit` ends the process before this is cancelled, and makes the exit code 1. */
@@ -123,7 +124,7 @@ async function run(
   let end = () => flushLog(log);
   // Before anything that waits: without a handler no signal reaches the first process of a container. After tool files:
   // one that loads for ever would keep the handler from running.
-  const { onSignal, exit, sha256, usage, env, runScript } = runtime;
+  const { onSignal, exit, sha256, usage, createHttpClient, env, runScript } = runtime;
   obeySignals({ onSignal, exit, fail: (error) => fail(runtime, [String(error)]), shutDown: () => end(), clock, log });
   // A shared port is opened last: until then other processes take the requests.
   const door = config.reusePort ? null : await listen(runtime, config, tls);
@@ -136,6 +137,7 @@ async function run(
       log,
       listening,
       usage,
+      createHttpClient,
       env,
       runScript,
       toolFiles: [...toolFilesOf(custom), ...files],

@@ -7,12 +7,14 @@
 
 import type { Client } from '@libsql/client/web';
 import { type OutageKind, StoreOutage } from '../../ground/result.ts';
+import type { CreateHttpClient } from '../../ground/runtime.ts';
 import { expected } from '../../ground/text.ts';
 import { shownUrl } from '../../ground/urls.ts';
 import { errorReason, isSchemaMissing, isTextDamaged, type RemoteConfig } from '../database.ts';
 
 /** Creates the function that runs one try. `again`: it is not the first. */
-export async function createAttempt({ url, authToken }: RemoteConfig) {
+export async function createAttempt({ url, authToken }: RemoteConfig, createHttpClient?: CreateHttpClient) {
+  const fetchWithin = createFetchWithin(createHttpClient);
   // Imported lazily, so that a server with a file loads no HTTP client.
   const { createClient } = await import('@libsql/client/web');
   try {
@@ -59,20 +61,28 @@ interface Failure {
 }
 
 /**
- * Fetches with a timeout. Redirects count as responses: they could lead statements to another server, or past TLS. `again`:
- * uses a new connection, because when one dies silently, those opened with it have died, too.
+ * Creates the function that fetches with a timeout. Redirects count as responses: they could lead statements to another
+ * server, or past TLS. `again`: uses a new connection, because when one dies silently, those opened with it have died, too.
  */
-async function fetchWithin(request: Request, withinMs: number, again: boolean, wire: Wire): Promise<Response> {
-  try {
-    const signal = AbortSignal.timeout(withinMs);
-    const response = await fetch(request, { signal, redirect: 'manual', ...(again && { keepalive: false }) });
-    const body = await response.arrayBuffer(); // also within the timeout
-    wire.status = response.status;
-    return new Response(body, { status: response.status, headers: response.headers });
-  } catch (error) {
-    wire.failure = error;
-    throw error;
-  }
+function createFetchWithin(createHttpClient: CreateHttpClient = () => undefined) {
+  const kept = createHttpClient();
+  return async (request: Request, withinMs: number, again: boolean, wire: Wire): Promise<Response> => {
+    const newClient = again ? createHttpClient() : undefined;
+    const client = newClient ?? kept;
+    try {
+      const signal = AbortSignal.timeout(withinMs);
+      const own = { ...(again && { keepalive: false }), ...(client && { client }) };
+      const response = await fetch(request, { signal, redirect: 'manual', ...own });
+      const body = await response.arrayBuffer(); // also within the timeout
+      wire.status = response.status;
+      return new Response(body, { status: response.status, headers: response.headers });
+    } catch (error) {
+      wire.failure = error;
+      throw error;
+    } finally {
+      newClient?.close();
+    }
+  };
 }
 
 /** Classifies an error. Throws it if it is our bug: a statement that the database can't parse. */

@@ -3,7 +3,7 @@
 import type { Client, InStatement, ResultSet } from '@libsql/client/web';
 import { acquireAll, createFairSemaphore, type Release } from '../../ground/limits/semaphore.ts';
 import { StoreOutage } from '../../ground/result.ts';
-import { sleep, systemClock } from '../../ground/runtime.ts';
+import { type CreateHttpClient, sleep, systemClock } from '../../ground/runtime.ts';
 import type { Database, RemoteConfig, Row, Statement, Written } from '../database.ts';
 import { createAttempt } from './attempt.ts';
 
@@ -36,8 +36,12 @@ const TURN_PART_OF_TIME = 0.6;
 const driverStatement = ({ sql, args = [] }: Statement): InStatement => ({ sql, args: [...args] });
 
 /** Creates the database. `patience` multiplies the time that statements may take: 1 for a server. */
-export async function remoteDatabase(config: RemoteConfig, patience = 1): Promise<Database> {
-  const attempt = await createAttempt(config);
+export async function remoteDatabase(
+  config: RemoteConfig,
+  patience = 1,
+  createHttpClient?: CreateHttpClient,
+): Promise<Database> {
+  const attempt = await createAttempt(config, createHttpClient);
   let closed = false;
 
   async function call<T>(

@@ -4,7 +4,7 @@
 import { singleFlight } from '../../ground/cache.ts';
 import type { ReachedPosition } from '../../ground/change-feed.ts';
 import { isOutage, outageIn, StoreOutage } from '../../ground/result.ts';
-import { type Clock, withTimeout } from '../../ground/runtime.ts';
+import { type Clock, type CreateHttpClient, withTimeout } from '../../ground/runtime.ts';
 import { shownUrl } from '../../ground/urls.ts';
 import type { Log } from '../../watch/log.ts';
 import { createOutageLog } from '../../watch/outage.ts';
@@ -52,12 +52,14 @@ export interface RemoteOptions {
   readonly clock: Clock;
   /** Multiplies the time that a statement may take, for tests on busy machines. */
   readonly storePatience?: number | undefined;
+  readonly createHttpClient?: CreateHttpClient | undefined;
   readonly log: Log;
   readonly createReplica?: CreateReplica | undefined;
 }
 
-export async function remoteStore(config: RemoteConfig, { clock, storePatience, log, createReplica }: RemoteOptions) {
-  const primary = await remoteDatabase(config, storePatience);
+export async function remoteStore(config: RemoteConfig, options: RemoteOptions) {
+  const { clock, storePatience, createHttpClient, log, createReplica } = options;
+  const primary = await remoteDatabase(config, storePatience, createHttpClient);
   const { replicaFile: file } = config;
   // Opened later: opening hangs while the primary does, so it waits for a response.
   const replica = (file !== null && createReplica?.({ clock, log, file, readPrimary: primary.read })) || null;

@@ -2,7 +2,7 @@
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { createClient } from '@libsql/client/web';
-import { callOver } from '../../support/client.ts';
+import { callOver, userHeaders } from '../../support/client.ts';
 import { everything, rows } from '../../support/everything.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { runToExit, startServer, untilOpen } from '../../support/server-process.ts';
@@ -91,6 +91,19 @@ test('connections that died silently, all that are kept open, cost a call one tr
   await Promise.all(Array.from({ length: 20 }, () => app.call('list_api_keys', {}, alice))); // each on one of its own
   proxy.silence();
   expect((await app.useKey(`sk_test_${'0'.repeat(64)}`)).status).toBe(401);
+});
+
+test('on Deno, too, connections that died silently cost a call one try', async () => {
+  await using sqld = await startSqld();
+  await using proxy = await startProxy(sqld.url);
+  const env = { JWT_SECRET: TEST_SECRET, REVOCATION_LAG_MAX_MS: '3000', ...sqld.env, DATABASE_URL: proxy.url };
+  await using server = await startServer({ runtime: 'deno', env });
+  await untilOpen(server);
+  const headers = await userHeaders('alice');
+  await Promise.all(Array.from({ length: 20 }, () => callOver(server.url, 'list_api_keys', {}, headers)));
+  proxy.silence();
+  const { status } = await callOver(server.url, 'get_data', {}, { 'x-api-key': `sk_test_${'0'.repeat(64)}` });
+  expect(status).toBe(401);
 });
 
 test.each(rows(['bun', 'deno'] as const, 1))(
