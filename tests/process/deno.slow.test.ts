@@ -13,6 +13,7 @@ import { run } from '../support/command.ts';
 import { rows } from '../support/everything.ts';
 import { diskFolder } from '../support/folder.ts';
 import { isWhole, openHttpSocket, postText, sendOverSocket } from '../support/http-socket.ts';
+import { startProxy } from '../support/proxy.ts';
 import { commandOf, type ServerProcess, startServer, untilOpen } from '../support/server-process.ts';
 import { leaseOf } from '../support/service.ts';
 import { freePorts, startSqld } from '../support/sqld.ts';
@@ -296,6 +297,50 @@ test('a request that its client takes back over HTTP/2, in the middle of its bod
   expect(statuses()).toEqual(['400', '400']);
   client.destroy();
   expect((await call(server, 'list_api_keys', '{}', await alice())).body).toEqual({ keys: [] });
+});
+
+test('a verifier on Deno leaves a connection to an HTTPS server that died silently', async () => {
+  const { certFile, keyFile, cert } = makeCertificate();
+  await using server = await start({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile });
+  await using proxy = await startProxy(server.url);
+  const make = async (scope: string) => {
+    const init = {
+      method: 'POST',
+      headers: { ...(await alice()), 'content-type': 'application/json' },
+      tls: { ca: cert },
+    };
+    const body = JSON.stringify({ name: scope, scopes: [scope] });
+    return (await readResponse(await fetch(`${server.url}/tools/create_api_key`, { ...init, body }))).body;
+  };
+  const [service, first, second] = await Promise.all(['introspect', 'read', 'read'].map(make));
+  const script = join(diskFolder(), 'verify.ts');
+  const text = `import { createVerifier } from '${join(ROOT, 'src/doors/services/verifier.ts')}';
+const url = '${proxy.url.replace('http://127.0.0.1', 'https://localhost')}';
+const verifier = createVerifier({ url, id: '${service.id}', key: '${service.key}', onError() {} });
+console.log((await verifier.verify('${first.key}')).ok);
+await Deno.stdin.read(new Uint8Array(1));
+const untilMs = performance.now() + 15_000;
+let isGood = false;
+while (!isGood && performance.now() < untilMs) {
+  isGood = (await verifier.verify('${second.key}')).ok;
+  await new Promise((resolve) => setTimeout(resolve, 50));
+}
+console.log(isGood);
+Deno.exit();`;
+  writeFileSync(script, text);
+  const [deno = ''] = commandOf('deno');
+  const command = [deno, 'run', '--allow-all', '--unsafely-ignore-certificate-errors', script];
+  await using child = Bun.spawn(command, { stdin: 'pipe', stdout: 'pipe', stderr: 'ignore' });
+  let said = '';
+  const reading = (async () => {
+    for await (const chunk of child.stdout) said += new TextDecoder().decode(chunk);
+  })();
+  await waitFor(() => said === 'true\n');
+  proxy.silence();
+  child.stdin.write('\n');
+  await child.stdin.end();
+  await reading;
+  expect(said).toBe('true\ntrue\n');
 });
 
 test('with a remote database and a secret, permission for the network and the variables is enough', async () => {
