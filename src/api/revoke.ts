@@ -19,28 +19,25 @@ export function revokeRoute(revokeTokens: RevokeTokens): Handlers {
   async function post(context: RequestContext, body: Body): Promise<Response> {
     const { requestId } = context;
     const tokens = body.ok ? tokensIn(body.value) : unread(body.error);
-    const revoked = tokens.ok ? await revokeTokens(tokens.value, context) : tokens;
+    if (!tokens.ok) return problemResponse(tokens.error, requestId);
+    const trimmed = tokens.value.map((token) => token.trim()); // some come with the end of a file's line
+    const revoked = await revokeTokens(trimmed, context);
     return revoked.ok ? json(200, {}) : problemResponse(revoked.error, requestId);
   }
   return { post };
 }
 
-/**
- * Returns the tokens, without space around them, such as the end of a file's line. One that is no string makes all
- * invalid: nobody should believe that an ignored key has ended.
- */
+/** Returns the tokens. One that is no string makes all invalid: nobody should believe that an ignored key has ended. */
 function tokensIn(body: unknown): Result<readonly string[], Problem> {
   if (body instanceof URLSearchParams) {
     const tokens = body.getAll('token');
-    return tokens.length === 1 && tokens[0] !== '' ? ok(tokens.map(trimmed)) : invalid('', NO_TOKENS);
+    return tokens.length === 1 && tokens[0] !== '' ? ok(tokens) : invalid('', NO_TOKENS);
   }
   if (!Array.isArray(body) || body.length === 0 || body.length > TOKENS_MAX) return invalid('', NO_TOKENS);
   const tokens = body.map((item) => (isObject(item) ? item.token : item));
   const bad = tokens.findIndex((token) => typeof token !== 'string');
-  return bad === -1 ? ok((tokens as string[]).map(trimmed)) : invalid(String(bad), NO_TOKEN);
+  return bad === -1 ? ok(tokens as string[]) : invalid(String(bad), NO_TOKEN);
 }
-
-const trimmed = (token: string): string => token.trim();
 
 const NO_TOKEN = 'Expected a string, or an object with a string `token`';
 const NO_TOKENS = `Expected a JSON array of 1 to ${TOKENS_MAX} tokens, or a form with one field \`token\``;
