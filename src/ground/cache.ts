@@ -94,9 +94,12 @@ const MEMOIZED_MAX = 1000;
 /** Longer texts are not worth caching. */
 const MEMOIZED_CHARS_MAX = 255;
 
-/** Memoizes a decision over texts, in an LRU cache. */
-export function memoize<Decision>(decide: (text: string) => Decision): (text: string) => Decision {
-  const decided = createLruCache<Decision>({ entries: MEMOIZED_MAX });
+/** Memoizes a decision over texts, in an LRU cache of so many entries. */
+export function memoize<Decision>(
+  decide: (text: string) => Decision,
+  entries = MEMOIZED_MAX,
+): (text: string) => Decision {
+  const decided = createLruCache<Decision>({ entries });
   return (text) => {
     const known = decided.get(text);
     if (known !== undefined) return known;

@@ -2,7 +2,7 @@
 // change by its number and a code of its mark, because a restore by copying reuses numbers. Older changes are read from
 // the store, once for all who ask.
 
-import { createLruCache, singleFlight } from '../../ground/cache.ts';
+import { memoize, singleFlight } from '../../ground/cache.ts';
 import type { ChangeMark, FeedPage } from '../../ground/change-feed.ts';
 import type { Feed } from '../../keys/feed.ts';
 import type { KeyStore } from '../../keys/store.ts';
@@ -108,7 +108,8 @@ export class RecentChanges {
     if (this.#listed?.macs !== macs || !isSameList(this.#listed.changes, changes)) {
       const distinct = new Set(changes.map(({ changed }) => changed));
       if (distinct.size > MARKS_MAX) return null;
-      if (this.#marks?.macs !== macs) this.#marks = { macs, markOf: cachedMarks(macs) };
+      if (this.#marks?.macs !== macs)
+        this.#marks = { macs, markOf: memoize((changed) => macs.of('mark', changed), KEPT_MAX) };
       this.#listed = { macs, changes, marks: [...distinct].map(this.#marks.markOf) };
     }
     return this.#listed.marks;
@@ -144,17 +145,6 @@ export class RecentChanges {
 
 const codeOf = (macs: Macs, seq: number, mark: ChangeMark): string =>
   macs.of('cursor', `${macs.databaseId} ${seq} ${mark ?? ''}`);
-
-function cachedMarks(macs: Macs): (changed: string) => string {
-  const marks = createLruCache<string>({ entries: KEPT_MAX });
-  return (changed) => {
-    const known = marks.get(changed);
-    if (known !== undefined) return known;
-    const mark = macs.of('mark', changed);
-    marks.set(changed, mark);
-    return mark;
-  };
-}
 
 /** Drops the oldest changes beyond KEPT_MAX. */
 function trim(known: Known): Known {
