@@ -19,22 +19,21 @@ const ROWID: Row = { name: 'rowid', type: 'INTEGER', pk: 1 };
 
 const isOfKey = ({ pk }: Row): boolean => Number(pk) > 0;
 
-/** Selects columns of table `t`. Clamps numbers typed by hand that JavaScript can't represent (db/README.md). */
-const selected = (columns: readonly Row[]): string =>
-  columns
-    .map(({ name, type }) => [quoted(name), type] as const)
-    .map(([name, type]) => (type === 'INTEGER' ? `${held(`t.${name}`)} AS ${name}` : `t.${name}`))
-    .join(', ');
+/** Returns the expression for a column of a type, as it is read. */
+type ReadColumn = (column: string, type: string) => string;
+
+/** Clamps numbers typed by hand that JavaScript can't represent (db/README.md). */
+const clamped: ReadColumn = (column, type) => (type === 'INTEGER' ? held(column) : column);
 
 /**
- * Selects columns of a table that was made by hand. Takes numbers as texts, of which the columns of the copy make numbers
- * again: beyond what JavaScript can represent there may be ids.
+ * Takes numbers of a table that was made by hand as texts, of which the columns of the copy make numbers again: beyond what
+ * JavaScript can represent there may be ids.
  */
-const selectedWhole = (columns: readonly Row[]): string =>
-  columns
-    .map(({ name, type }) => [quoted(name), String(type)] as const)
-    .map(([name, type]) => (/INT/i.test(type) ? `CAST(t.${name} AS TEXT) AS ${name}` : `t.${name}`))
-    .join(', ');
+const asText: ReadColumn = (column, type) => (/INT/i.test(type) ? `CAST(${column} AS TEXT)` : column);
+
+/** Selects columns of table `t`. */
+const selected = (columns: readonly Row[], read: ReadColumn): string =>
+  columns.map(({ name, type }) => `${read(`t.${quoted(name)}`, String(type))} AS ${quoted(name)}`).join(', ');
 
 interface PagesOptions {
   /** The row before the first page. */
@@ -57,7 +56,7 @@ export async function* pagesOf(
   const key = columns.filter(isOfKey).map(({ name }) => String(name));
   const places = key.map((name) => `t.${quoted(name)}`);
   const isAfter = `WHERE (${places}) > (${key.map(() => '?')})`;
-  const what = isByHand ? selectedWhole(columns) : selected(columns);
+  const what = selected(columns, isByHand ? asText : clamped);
   for (let last = after; ; ) {
     const page = await read({
       sql: `SELECT ${what} FROM ${quoted(table)} t
@@ -158,5 +157,5 @@ async function putAnew(copying: Copying, announcedBy: 'owner' | 'rules', where: 
 /** Reads rows, with the columns that the copy has: a newer version may have added some to the database. */
 async function rowsOf({ from, copy }: Copying, table: string, where: string, args: readonly string[]) {
   const columns = await copy({ sql: COLUMNS, args: [table] });
-  return from({ sql: `SELECT ${selected(columns)} FROM ${quoted(table)} t ${where}`, args });
+  return from({ sql: `SELECT ${selected(columns, clamped)} FROM ${quoted(table)} t ${where}`, args });
 }
