@@ -114,6 +114,14 @@ function hasTwice(query) {
   return new Set(names).size < names.length;
 }
 
+/** Does what a link asks for that was followed while the page is open. */
+function follow() {
+  const { task, why, token } = readAddress();
+  if (task !== null) takeUp(task);
+  if (why !== '') set(page.why === null ? { notice: why } : { why });
+  if (token !== null) void signIn(token, true);
+}
+
 function start() {
   window.onhashchange = readAddress;
   const came = readAddress();
@@ -126,13 +134,9 @@ function start() {
   const { dataset } = document.body;
   dataset.fresh = ''; // until somebody does something, no ring is drawn around the button that has the focus
   for (const act of ['keydown', 'pointerdown']) addEventListener(act, () => delete dataset.fresh, true);
-  window.onhashchange = () => {
-    const followed = readAddress();
-    if (followed.task !== null) takeUp(followed.task);
-    if (followed.why !== '') set(page.why === null ? { notice: followed.why } : { why: followed.why });
-    if (followed.token !== null) void signIn(followed.token, true);
-  };
+  window.onhashchange = follow;
   window.onpagehide = () => {
+    follow(); // the event for a link may still wait
     keepAgain();
     forget(); // a browser may cache the page for going back
   };

@@ -79,6 +79,23 @@ describeInBrowser('a sign-in at an app', (browser) => {
     });
   });
 
+  test('goes on with a link whose event still waits when the page goes', async () => {
+    await using there = await beside('bun', { OAUTH_DEVICE: '1' });
+    const { app, customers } = there;
+    await withKeysPage(browser(), app, { at: '#ask=BCDF-GHJK', issuer: customers.url }, async ({ page, context }) => {
+      const stored = await signInButton(page).evaluate((button) => {
+        (button as HTMLElement).click();
+        location.assign('#ask=LMNP-QRST');
+        dispatchEvent(new PageTransitionEvent('pagehide'));
+        return Object.values(sessionStorage).join();
+      });
+      expect(stored).toContain('"LMNP-QRST"');
+      await page.getByRole('link', { name: 'alice' }).click();
+      await page.getByText('LMNP-QRST', { exact: true }).waitFor();
+      await context.clearCookies();
+    });
+  });
+
   test('is over with it: a page that the browser has cached, and reloads, stores nothing of it again', async () => {
     await using there = await beside('bun', { OAUTH_DEVICE: '1' });
     const { app, customers } = there;
