@@ -82,7 +82,7 @@ const HINT_NAMES: readonly string[] = ['readOnlyHint', 'destructiveHint', 'idemp
 
 /** Clients refuse the whole list of tools if one has hints of another type. */
 const HINTS = field(
-  'hints of MCP that are true or false, like { readOnlyHint: true }',
+  `${HINT_NAMES.join(', ')}, each true or false`,
   (value) =>
     isObject(value) &&
     Object.entries(value).every(([name, hint]) =>

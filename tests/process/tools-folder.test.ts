@@ -63,6 +63,8 @@ async function namesOf(server: ServerProcess): Promise<string[]> {
 }
 
 const THROWS_NO_DATABASE = "\nthrow new Error('no database\\nat all');";
+const HINTS =
+  'a: annotations: expected readOnlyHint, destructiveHint, idempotentHint, openWorldHint, each true or false, got object';
 const LEFT_OUT = 'correct it, or rename it to tools/_a.ts to leave it out';
 
 describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime) => {
@@ -125,7 +127,7 @@ describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime) => {
     [
       'without a default export',
       'export const tool = 1;',
-      'expected a default export (deps: ToolDeps) => Tool or Tool[], but it has none; tools/_a.ts would be left out',
+      `expected a default export (deps: ToolDeps) => Tool or Tool[], or an export prompts or resources, got none; ${LEFT_OUT}`,
     ],
     ['that throws', THROWS_NO_DATABASE, new RegExp(`:2:\\d+: no database; ${LEFT_OUT}$`)],
     ['with an error of syntax', '\n\nexport default (  => 3;', /:3:\d+: .*; correct it, or rename it to tools\/_a\.ts/],
@@ -218,16 +220,8 @@ test.each<[string, string, string | RegExp]>([
     /^.*a: descripton: unknown field; the fields are name, title, description, /,
   ],
   ['a tool without a function', without(/run: .*,/), 'a: run: expected a function, got undefined'],
-  [
-    'hints that clients would refuse',
-    tool('a').replace('readOnlyHint: true', "readOnlyHint: 'yes'"),
-    'a: annotations: expected hints of MCP that are true or false, like { readOnlyHint: true }, got object',
-  ],
-  [
-    'a misspelt hint',
-    tool('a').replace('readOnlyHint: true', 'readonlyHint: true'),
-    'a: annotations: expected hints of MCP that are true or false, like { readOnlyHint: true }, got object',
-  ],
+  ['hints that clients would refuse', tool('a').replace('readOnlyHint: true', "readOnlyHint: 'yes'"), HINTS],
+  ['a misspelt hint', tool('a').replace('readOnlyHint: true', 'readonlyHint: true'), HINTS],
   [
     'capabilities that no client declares',
     having('requiresClient: { sampling: true }'),

@@ -48,9 +48,10 @@ function namesIn(folder: string): readonly string[] {
   }
 }
 
-const leftOut = (file: string) => posix.join(posix.dirname(file), `_${basename(file)}`);
+const MAKES_TOOLS = '(deps: ToolDeps) => Tool or Tool[]';
 
-const remedyOf = (file: string) => `; correct it, or rename it to ${leftOut(file)} to leave it out`;
+const remedyOf = (file: string) =>
+  `; correct it, or rename it to ${posix.join(posix.dirname(file), `_${basename(file)}`)} to leave it out`;
 
 async function loadModule(file: string, importing: Promise<object>): Promise<object> {
   try {
@@ -65,10 +66,12 @@ async function loadModule(file: string, importing: Promise<object>): Promise<obj
 function toolFileOf(file: string, module: object): ToolFile {
   const { default: made, prompts, resources } = module as { default?: unknown; prompts?: unknown; resources?: unknown };
   const make = made ?? ((prompts ?? resources) === undefined ? undefined : () => []); // a file may export only these
+  if (make === undefined) {
+    const others = 'or an export prompts or resources';
+    throw new Error(`${file}: expected a default export ${MAKES_TOOLS}, ${others}, got none${remedyOf(file)}`);
+  }
   if (typeof make !== 'function') {
-    const found =
-      make === undefined ? `it has none; ${leftOut(file)} would be left out` : `it is of type ${typeof make}`;
-    throw new Error(`${file}: expected a default export (deps: ToolDeps) => Tool or Tool[], but ${found}`);
+    throw new Error(`${file}: expected a default export ${MAKES_TOOLS}, but it is of type ${typeof make}`);
   }
   if (prompts === undefined) return { file, make: make as MakeTools, resources };
   if (typeof prompts !== 'function') {
