@@ -5,7 +5,7 @@ import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
 import { LIMITS } from '../ground/limits/index.ts';
 import { type InputIssue, type InvalidInput, invalidInput } from '../ground/problem.ts';
-import { err, ok, type Result } from '../ground/result.ts';
+import { err, isPromise, ok, type Result } from '../ground/result.ts';
 import { hasLength, isJson, isObject, isStorable } from '../ground/text.ts';
 import { redactKeys } from '../watch/redact.ts';
 
@@ -54,6 +54,7 @@ export function outputValidatorOf<S extends Schema>(
 ): (returned: unknown) => v.InferOutput<S> {
   const parse = parserOf(schema);
   return (returned) => {
+    if (isPromise(returned)) throw new Error(`${name}: ${what}: it is a promise`);
     const parsed = parse(returned);
     if (!parsed.ok) throw new Error(`${name}: ${what}: ${inWords(parsed.error.issues)}`);
     return parsed.value;
@@ -92,7 +93,8 @@ export function assertDepth(name: string, output: unknown): void {
   let parts = 0;
   function walk(value: object, depth: number): void {
     parts += 1;
-    if (depth > DEPTH_MAX) throw new Error(`${name}: expected an output nested at most ${DEPTH_MAX} deep`);
+    if (depth > DEPTH_MAX)
+      throw new Error(`${name}: expected an output nested at most ${DEPTH_MAX} deep, without circles`);
     if (parts > PARTS_MAX) throw new Error(`${name}: expected an output of at most ${PARTS_MAX} objects and lists`);
     for (const inside of insideOf(value)) if (typeof inside === 'object' && inside !== null) walk(inside, depth + 1);
   }
@@ -164,8 +166,19 @@ function isSmall(input: unknown): boolean {
 
 // For formats (`email`, `integer`) and conversions (`to_number`, `parse_json`) valibot gives only the name, for checks
 // by a function nothing useful.
-const expectation = ({ expected, type }: v.BaseIssue<unknown>) =>
-  `Expected ${expected ?? (/check|item/.test(type) ? 'another value' : wordsOf(type))}`;
+const expectation = ({ expected, received, type, kind }: v.BaseIssue<unknown>) => {
+  if (expected === null) return `Expected ${/check|item/.test(type) ? 'another value' : wordsOf(type)}`;
+  const measured = kind === 'validation' ? measureOf(type) : '';
+  const unawaited = received === 'Promise' ? ', got a promise' : ''; // of an output: JSON has none
+  return `Expected ${measured}${expected.replace(/^!/, 'not ')}${unawaited}`;
+};
+
+/** Says what is compared unless it is the value itself: valibot expects `<=5` of a length, too. */
+const measureOf = (type: string) =>
+  wordsOf(`${type.replace('non_empty', 'length').replace(/^(min|max|not|gt|lt)_/, '')} `).replace(
+    /^(value|regex|excludes).*/,
+    '',
+  );
 
 /** Finds all issues; with `abortPipeEarly` only one per value. */
 const ALL_ISSUES = { message: expectation, abortPipeEarly: true };
