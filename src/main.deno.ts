@@ -9,9 +9,13 @@ import { REPLACEMENT } from './ground/text.ts';
 import { type Runtime, type ServeOptions, start } from './start/server.ts';
 import type { RunningServer } from './start/stop.ts';
 
+/** The pause before a port is opened again. */
+const REOPEN_MS = 1000;
+
 /**
  * Starts listening. Deno's own shutdown cuts off bodies that are being read, so `stop` first refuses new requests and
- * waits for the others.
+ * waits for the others. Where a connection can't be accepted, as without free descriptors, Deno closes the port, and goes
+ * on with the connections that it has: the port is opened again.
  */
 function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
   const killer = new AbortController();
@@ -20,19 +24,38 @@ function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
   let shutting = false;
   let whenIdle = () => {};
 
-  const server = Deno.serve(
-    { hostname, port, ...(tls && { cert: tls.cert, key: tls.key }), signal: killer.signal, onListen() {} },
-    async (request, { remoteAddr }) => {
-      const refused = stopping;
-      if (!refused) active += 1;
-      const isClosed = () => refused;
-      const found = await fetch(request, { address: () => remoteAddr.hostname, holdOpen, lacksHost, isClosed });
-      const response = request.method === 'HEAD' ? await withoutBody(found) : found;
-      if (!refused) active -= 1;
-      if (active === 0) whenIdle();
-      return response;
-    },
-  );
+  async function handle(request: Request, { remoteAddr }: Deno.HandlerInfo): Promise<Response> {
+    const refused = stopping;
+    if (!refused) active += 1;
+    const isClosed = () => refused;
+    const found = await fetch(request, { address: () => remoteAddr.hostname, holdOpen, lacksHost, isClosed });
+    const response = request.method === 'HEAD' ? await withoutBody(found) : found;
+    if (!refused) active -= 1;
+    if (active === 0) whenIdle();
+    return response;
+  }
+
+  function open(at: number): Deno.HttpServer {
+    const keys = tls && { cert: tls.cert, key: tls.key };
+    const opened = Deno.serve({ hostname, port: at, ...keys, signal: killer.signal, onListen() {} }, handle);
+    void opened.finished.catch((error) => {
+      reopenLater();
+      throw error; // to the log
+    });
+    return opened;
+  }
+
+  const reopenLater = () => void setTimeout(reopen, REOPEN_MS);
+  function reopen(): void {
+    if (stopping) return;
+    try {
+      server = open(server.addr.port);
+    } catch {
+      reopenLater();
+    }
+  }
+
+  let server = open(port);
   // Deno gives a request without Host this URL, and doesn't reveal its HTTP version, so HTTP/1.0 without Host is
   // refused, too. HTTP/2 (over TLS) has no Host header either, and its clients may well name localhost.
   const madeUp = `http://localhost:${server.addr.port}/`;

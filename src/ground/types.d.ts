@@ -14,10 +14,15 @@ declare namespace Deno {
   }
   interface HttpServer {
     readonly addr: { readonly port: number };
+    /** Rejects when it can accept no more connections. */
+    readonly finished: Promise<void>;
     /** Stops accepting; resolves when every request under way has its response. */
     shutdown(): Promise<void>;
   }
-  type Handler = (request: Request, info: { remoteAddr: { hostname: string } }) => Promise<Response>;
+  interface HandlerInfo {
+    readonly remoteAddr: { readonly hostname: string };
+  }
+  type Handler = (request: Request, info: HandlerInfo) => Promise<Response>;
   /** Throws if the address can't be listened on. */
   function serve(options: ServeOptions, handler: Handler): HttpServer;
 

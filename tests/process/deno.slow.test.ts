@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { symlinkSync, writeFileSync } from 'node:fs';
 import { connect as connectHttp2, constants } from 'node:http2';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import * as v2 from '@modelcontextprotocol/client';
 import { SignJWT } from 'jose';
@@ -12,7 +13,7 @@ import { userHeaders } from '../support/client.ts';
 import { run } from '../support/command.ts';
 import { rows } from '../support/everything.ts';
 import { diskFolder } from '../support/folder.ts';
-import { isWhole, openHttpSocket, postText, sendOverSocket } from '../support/http-socket.ts';
+import { isWhole, openHttpSocket, openSocket, postText, sender, sendOverSocket } from '../support/http-socket.ts';
 import { startProxy } from '../support/proxy.ts';
 import { commandOf, type ServerProcess, startServer, untilOpen } from '../support/server-process.ts';
 import { leaseOf } from '../support/service.ts';
@@ -231,6 +232,25 @@ test('on SIGTERM a request under way is finished, then the process ends with 0',
   expect(response.toLowerCase()).toContain('connection: close');
   expect(await exit).toBe(0);
   expect(server.stdout()).toContain('"event":"stopped"');
+});
+
+const DESCRIPTORS = 64;
+
+test('when its descriptors are used up it serves whom it has, on Deno, and others again once there are some', async () => {
+  const command = ['sh', '-c', `ulimit -n ${DESCRIPTORS} && exec "$0" "$@"`, ...commandOf('deno')];
+  await using server = await startServer({ runtime: 'deno', env: { JWT_SECRET: TEST_SECRET }, command });
+  const ask = await sender(server.url);
+  const health = 'GET /mcp/health HTTP/1.1\r\nHost: localhost\r\n\r\n';
+  expect((await ask(health)).status).toBe(200);
+  const sockets: (Socket | null)[] = []; // null: refused
+  while (!server.stdout().includes('Too many open files')) {
+    sockets.push(await openSocket(server.url).catch(() => null));
+  }
+  expect((await ask(health)).status).toBe(200);
+  for (const socket of sockets) socket?.destroy();
+  await waitFor(async () => (await fetch(`${server.url}/mcp/health`).catch(() => null))?.ok === true);
+  expect((await ask(health)).status).toBe(200);
+  expect(await server.stop()).toBe(0);
 });
 
 test('bun run start:deno ends in Deno itself: its launcher would be killed, and leave the server behind', async () => {
