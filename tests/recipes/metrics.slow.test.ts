@@ -35,6 +35,48 @@ describe.skipIf(WITHOUT_PROMETHEUS)('Prometheus', () => {
     expect(promtool(['check', 'metrics'], await scrape(server.url))).toEqual({ exitCode: 0, output: '' });
   });
 
+  test('fires the alert of a bug the first time that a tool or a resource has one, and each time it has another', () => {
+    const bug = {
+      'tools/call': { mcp_method_name: 'tools/call', gen_ai_tool_name: 'get_data', error_type: 'internal' },
+      'resources/read': { mcp_method_name: 'resources/read', error_type: '-32603' },
+    };
+    const seriesOf = (labels: object) =>
+      `mcp_server_operation_duration_seconds_count{${Object.entries(labels).map(([name, value]) => `${name}="${value}"`)}}`;
+    const fires = (minute: number, ...methods: (keyof typeof bug)[]) => ({
+      eval_time: `${minute}m`,
+      alertname: 'KeyServerBug',
+      exp_alerts: methods.map((method) => ({
+        exp_labels: bug[method],
+        exp_annotations: {
+          summary: `${method} ${method === 'tools/call' ? 'get_data' : ''} failed with a bug; the log has its stack`,
+        },
+      })),
+    });
+    const rules = {
+      rule_files: [join(RECIPES, 'alerts.yml')],
+      tests: [
+        {
+          interval: '1m',
+          input_series: [
+            { series: seriesOf(bug['tools/call']), values: '_x10 1x10 2x20' },
+            { series: seriesOf(bug['resources/read']), values: '_x20 1x20' },
+            { series: seriesOf({ mcp_method_name: 'tools/call', error_type: 'tool_error' }), values: '_x10 1x30' },
+          ],
+          alert_rule_test: [
+            fires(9),
+            fires(10, 'tools/call'),
+            fires(17),
+            fires(21, 'tools/call', 'resources/read'),
+            fires(30),
+          ],
+        },
+      ],
+    };
+    const file = join(temporaryFolder(), 'bugs.json');
+    writeFileSync(file, JSON.stringify(rules));
+    expect(promtool(['test', 'rules', file])).toMatchObject({ exitCode: 0 });
+  });
+
   test('fires the alert of the lag while the primary is frozen', async () => {
     await using sqld = await startSqld();
     await using server = await startServer({ env: { ...environment, ...sqld.env } });
