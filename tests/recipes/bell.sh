@@ -8,15 +8,18 @@
 # Needs bash, jq, curl, GNU grep and sed; for mail sendmail. mcp-key-server-bell.timer runs it.
 set -euo pipefail
 keys() { ${KEYS:-bun run keys} "$@" --json; }
+call() { # address, options: who hangs doesn't keep it, and `ps` shows no address, since that of a webhook is a secret
+  curl -sS --fail --max-time 20 --config <(printf 'url = "%s"\n' "$1") "${@:2}"
+}
 ring() { # address, text
   case $1 in
-    http*://ntfy.*) curl -sS --fail -o /dev/null --data-raw "$2" "$1" ;;
-    http*://*) jq -cn --arg text "$2" '{$text}' | curl -sS --fail -o /dev/null --json @- "$1" ;;
+    http*://ntfy.*) call "$1" -o /dev/null --data-raw "$2" ;;
+    http*://*) jq -cn --arg text "$2" '{$text}' | call "$1" -o /dev/null --json @- ;;
     *) printf 'To: %s\nSubject: API keys\nContent-Type: text/plain; charset=utf-8\n\n%s\n' "$1" "$2" | sendmail -i -t ;;
   esac
 }
 found() { # what is to be told now: its id, the text, whose it is
-  behind=$(curl -sS --fail -H "Authorization: Bearer $METRICS_TOKEN" "$URL/metrics" | awk '
+  behind=$(call "$URL/metrics" -H @<(printf 'Authorization: Bearer %s' "$METRICS_TOKEN") | awk '
     $1 == "mcp_keys_feed_lag_seconds" { lag = $2 } $1 == "mcp_keys_feed_lag_limit_seconds" { limit = $2 }
     END { print (lag ~ /Inf/ || lag > 0.8 * limit) }') || behind=1
   if [ "$behind" = 1 ]; then printf 'behind\t%s\t\n' "$URL is behind its database, or away"; else sed -i '/^behind\t/d' "$TOLD"; fi

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { testClock } from '../support/clock.ts';
-import { run } from '../support/command.ts';
+import { noting, run } from '../support/command.ts';
 import { databaseOf } from '../support/database-client.ts';
 import { ROOT } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -39,8 +39,9 @@ test.skipIf(MISSING)('each is told once, to the operator and to the customer who
     join(folder, 'owners'),
     `other\tnobody@example.com\n1e2\twrong@example.com\n${OWNER}\t${receiver.url}acme\n100\thundred@example.com\n`,
   );
+  const curl = noting('curl');
   const env = {
-    PATH: `${folder}:${process.env.PATH}`,
+    PATH: `${folder}:${curl.path}`,
     HOME: folder,
     DATABASE_URL: databaseOf(app),
     KEYS: `${process.execPath} --no-env-file ${KEYS}`,
@@ -96,6 +97,16 @@ test.skipIf(MISSING)('each is told once, to the operator and to the customer who
     const isAway = { code: 0, told: ['/all http://127.0.0.1:1 is behind its database, or away'] };
     expect(await ring(away)).toMatchObject(isAway);
     expect(await ring(away)).toMatchObject({ code: 0, told: [] });
+    // It hangs.
+    await using hanging = Object.assign(Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } }), {
+      [Symbol.asyncDispose]: async () => hanging.stop(true),
+    });
+    expect(await ring()).toEqual(quiet);
+    const hung = `http://127.0.0.1:${hanging.port}`;
+    const { path } = noting('curl', `[[ $* == *@/dev/fd/* ]] && set -- "\${@/#20/0.2}"`); // not 20 s for the metrics
+    expect((await ring({ URL: hung, PATH: `${folder}:${path}` })).told).toEqual([
+      `/all ${hung} is behind its database, or away`,
+    ]);
     // The address of a webhook may have an @, as those of Teams have.
     const teams = { ...away, BELL: `${receiver.url}room@tenant/in` };
     expect((await ring(teams)).told).toContain('/room@tenant/in http://127.0.0.1:1 is behind its database, or away');
@@ -106,6 +117,9 @@ test.skipIf(MISSING)('each is told once, to the operator and to the customer who
     app.clock.advance(900);
     await app.useKey(ends.key);
     expect((await ring()).told).toEqual([`/all ${app.url} is behind its database, or away`]);
+    for (const secret of [COUNTED.METRICS_TOKEN, env.BELL, teams.BELL]) {
+      expect(curl.noted().filter((line) => line.includes(secret))).toEqual([]);
+    }
   } finally {
     await app.close();
   }

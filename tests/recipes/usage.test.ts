@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { addUses } from '../store/tables.ts';
 import { testClock } from '../support/clock.ts';
-import { run } from '../support/command.ts';
+import { noting, run } from '../support/command.ts';
 import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { ROOT, readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -52,18 +52,20 @@ test.skipIf(missing)(
     const words = typed.replace('bun run keys ', '').replace('2026-11', month).split(' ');
     const bill = jsonLines(await keysCommand({ DATABASE_URL: url }, words));
     expect(bill).toContainEqual(expect.objectContaining({ owner: 'acme', from: `${month}-01`, complete: true }));
+    const curl = noting('curl');
     const env = {
-      PATH,
+      PATH: curl.path,
       HOME: temporaryFolder(),
       DATABASE_URL: url,
       KEYS,
       METER: meter.url.href,
       METER_TOKEN: 'secret',
     };
-    const send = () => run(['bash', join(import.meta.dir, 'usage-meter.sh')], { cwd: temporaryFolder(), env });
+    const send = (changed: object = {}) =>
+      run(['bash', join(import.meta.dir, 'usage-meter.sh')], { cwd: temporaryFolder(), env: { ...env, ...changed } });
     const totals = (owner: string, ...days: (readonly [number, number])[]) =>
       days.map(([ago, units]) => ({ id: `${owner}/${dayText(TODAY - ago)}`, owner, day: dayText(TODAY - ago), units }));
-    expect(await send()).toMatchObject({ code: 0 });
+    expect(await send()).toEqual({ code: 0, stdout: '', stderr: '' });
     const sent = [...totals('acme', [1, 20], [3, 300]), ...totals('acme/2', [2, 7])];
     expect([...taken.values()]).toEqual(expect.arrayContaining(sent));
     expect(taken.size).toBe(sent.length);
@@ -78,6 +80,10 @@ test.skipIf(missing)(
     await client.execute("UPDATE api_keys SET user_id = 'zoe' WHERE user_id = 'acme/2'");
     expect(await send()).toMatchObject({ code: 1, stderr: expect.stringContaining('422') });
     expect([...taken.values()]).toEqual(expect.arrayContaining(totals('zoe', [2, 8])));
+    // It says why it has nothing to send.
+    const none = await send({ DATABASE_URL: `file:${join(temporaryFolder(), 'keys.db')}` });
+    expect(none).toMatchObject({ code: 1, stderr: expect.stringContaining('there is no database') });
+    expect(curl.noted().filter((line) => line.includes(env.METER_TOKEN))).toEqual([]);
   },
   60_000,
 );

@@ -1,5 +1,7 @@
 // Runs a command to its end.
 
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { ROOT } from './documents.ts';
 import { temporaryFolder } from './folder.ts';
 
@@ -31,6 +33,15 @@ export async function output(command: readonly string[], options: RunOptions): P
   const { code, stdout, stderr } = await run(command, options);
   if (code !== 0) throw new Error(`${command.join(' ')} ended with ${code}: ${stderr}${stdout}`);
   return stdout;
+}
+
+/** A PATH with a program that notes its arguments, which everybody on a machine can read, and runs the real one. */
+export function noting(program: string, firstLines = '') {
+  const folder = temporaryFolder();
+  const notes = join(folder, 'notes');
+  const lines = ['#!/bin/bash', `printf '%s\\n' "$*" >>'${notes}'`, firstLines, `exec '${Bun.which(program)}' "$@"`];
+  writeFileSync(join(folder, program), lines.join('\n'), { mode: 0o755 });
+  return { path: `${folder}:${process.env.PATH}`, noted: () => readFileSync(notes, 'utf8').trimEnd().split('\n') };
 }
 
 /** The errors that `tsc` prints, without the lines that say more of one. */
