@@ -284,7 +284,7 @@ class KeyVerifier implements Verifier {
     const untilMs = performance.now() + CLOSE_MS_MAX;
     this.#closing.abort();
     this.#turns.turnAway();
-    const giveUp = setTimeout(() => this.#server.close(), CLOSE_MS_MAX / 2);
+    const giveUp = setTimeout(() => this.#server.hangUp(), CLOSE_MS_MAX / 2);
     await Promise.all(this.#reporting);
     clearTimeout(giveUp);
     for (let pauseMs = PAUSE_MS_MIN; this.#unreported.size > 0 && performance.now() < untilMs; ) {
@@ -763,8 +763,13 @@ class Server {
     }
   }
 
-  close(): void {
+  /** Ends the requests under way. */
+  hangUp(): void {
     for (const hangUp of this.#open) hangUp.abort();
+  }
+
+  close(): void {
+    this.hangUp();
     this.#client?.close();
   }
 

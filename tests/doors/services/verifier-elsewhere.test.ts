@@ -96,3 +96,28 @@ describe.each(PROGRAMS)('on %s', (program, keyId, codeOf) => {
     });
   });
 });
+
+// On Deno its connections are its own, and can be closed once.
+test('closed while a question hangs, it goes on to tell on Deno what it let in', async () => {
+  const env = { RATE_LIMIT_REQUESTS: '320', REVOCATION_LAG_MAX_MS: '8000' }; // no news is late
+  await using at = await startServers('embedded', ['bun'], env);
+  const { key } = await at.createKey('alice');
+  const client = await startVerifier('deno', at.url, await at.createKey('operator', ['introspect']));
+  const isTold = async (units: number) => Object.values(await at.usesOf('alice'))[0] === units;
+  let held = false;
+  let letIn = 0;
+  for (; !held; letIn += 1) {
+    // Of 10 units, the check that leaves 2 asks for more. Those before it are reported first.
+    if (letIn === 8) await waitFor(() => isTold(letIn));
+    expect((await client.decided({ key })).ok).toBe(true);
+    at.between = async (path, passOn) => {
+      if (path !== '/introspect') return passOn();
+      held = true;
+      return new Promise(() => {});
+    };
+    if (letIn >= 8) await waitFor(() => held);
+  }
+  expect(await client.ask({ close: true })).toBe(null);
+  expect(await client.end()).toBe(0);
+  await waitFor(() => isTold(letIn));
+}, 180_000);
