@@ -24,4 +24,4 @@ test('a report of the tests that only test:all runs finds no fault with their na
   expect(readFileSync(report, 'utf8').match(/<testcase /g)?.length).toBeGreaterThan(1500);
   const faults = readReport(report, []).faults.filter(({ lines }) => lines.some((line) => line.startsWith('its name')));
   expect(faults).toEqual([]);
-}, 60_000);
+}, 180_000);

@@ -20,7 +20,7 @@ const GET_DATA = JSON.stringify({
 const whole = copyOfSource();
 beforeAll(async () => {
   expect(await typeErrors(whole)).toBe('');
-}, 120_000);
+}, 180_000);
 
 describe.each(Object.keys(DOORS))('without %s', (door) => {
   test('the types are clean, and twenty calls are answered', async () => {
@@ -53,5 +53,5 @@ describe.each(Object.keys(DOORS))('without %s', (door) => {
       for (const path of ['/', '/mcp/health']) noted(await fetch(url + path));
     }
     expect(statuses).toEqual(Array(20).fill(200));
-  }, 120_000);
+  }, 180_000);
 });

@@ -60,7 +60,7 @@ describe.each(rows(['sqld, with a replica', 'a file', 'sqld'] as const, 1))('on 
     expect(await used(next, keys[2].key)).toBe(200);
     const { code, stderr } = await runToExit({ env });
     expect([code, stderr]).toEqual([1, expect.stringContaining('written by a newer version of this program')]);
-  }, 60_000);
+  }, 180_000);
 });
 
 test('a table with facts alone is pruned, backed up, restored and copied into a replica', async () => {
@@ -88,4 +88,4 @@ test('a table with facts alone is pruned, backed up, restored and copied into a 
     using copy = openDatabase(`file:${join(folder, file)}`);
     expect([file, await nicknamesIn(copy)]).toEqual([file, expect.arrayContaining(['younger'])]);
   }
-}, 60_000);
+}, 180_000);

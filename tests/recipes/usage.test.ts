@@ -85,7 +85,7 @@ test.skipIf(missing)(
     expect(none).toMatchObject({ code: 1, stderr: expect.stringContaining('there is no database') });
     expect(curl.noted().filter((line) => line.includes(env.METER_TOKEN))).toEqual([]);
   },
-  60_000,
+  180_000,
 );
 
 test('the unit of every week ends keys that were not used, and fails where there are too many', async () => {

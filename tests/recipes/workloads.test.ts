@@ -17,7 +17,7 @@ import { createIssuer } from '../support/issuer.ts';
 import { createTestApp } from '../support/test-app.ts';
 
 /** Each starts a dozen programs. */
-setDefaultTimeout(60_000);
+setDefaultTimeout(180_000);
 
 const PUBLIC_URL = 'https://tools.example';
 const GITHUB = 'https://token.actions.githubusercontent.com';

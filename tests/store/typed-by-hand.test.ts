@@ -174,4 +174,4 @@ test('what is no text among scopes and metadata is read as one, and the memory f
   const reads = await app.storeReads();
   expect((await fetch(`${app.url}/verify`, { headers: { 'x-api-key': key } })).status).toBe(200);
   expect(await app.storeReads()).toBe(reads + 1);
-}, 60_000);
+}, 180_000);

@@ -10,7 +10,7 @@ import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { type Counted, type CountingProcess, insertCounted, openStill, processesOn, type Way } from './shared-usage.ts';
 
-setDefaultTimeout(120_000);
+setDefaultTimeout(180_000);
 
 const RUNS = 60;
 const TICK_MS = 50;

@@ -14,7 +14,7 @@ import { startStore } from '../../support/store-mode.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
-setDefaultTimeout(120_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const EXCHANGE = 'INSERT INTO key_counts';
 

@@ -16,7 +16,7 @@ import { startPrimary } from '../../support/template.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
-setDefaultTimeout(120_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 /** More than two statements of a removal take (100 keys each), or of revoking (200 each). */
 const KEYS = 450;

@@ -14,7 +14,7 @@ import { type ServerProcess, startServer } from '../../support/server-process.ts
 import { startPrimary } from '../../support/template.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 
-setDefaultTimeout(120_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const LAG_MAX_MS = 1000; // the default
 

@@ -197,7 +197,7 @@ SELECT ${beyond('i')}, iif(i % 2, NULL, ${beyond('-i')}), 'a' FROM n`,
     expect(there).toHaveLength(1200);
     expect(here).toEqual(there ?? []);
   }
-}, 30_000);
+}, 180_000);
 
 test('a file that somebody makes while a backup is under way stays, and the backup fails', async () => {
   await using started = new AsyncDisposableStack();
@@ -429,7 +429,7 @@ test('into a remote database that is killed at any of its writes: what is there 
     expect(trailOf(await eventsOf(client))).toEqual([...own, ...trailOf(events), RESTORED]);
     expect((await client.execute('SELECT task FROM upkeep')).rows).toEqual([]); // nothing is under way
   }
-}, 60_000);
+}, 180_000);
 
 const RESTORED = { key_id: null, owner: '', kind: 'restored' };
 
@@ -500,7 +500,7 @@ test('a write into a remote database that is sent twice, or arrives late, change
   const changed = await all();
   await arriveLate();
   expect(await all()).toEqual(changed);
-}, 30_000);
+}, 180_000);
 
 test('while a file is held for a restore, a server that starts waits; then it has what was restored', async () => {
   const app = await createTestApp({ store: 'embedded' });

@@ -76,7 +76,7 @@ SELECT ?1, key_id, ?1, ?2, subject, audiences, claims, 0 FROM rules WHERE row = 
   const { stdout } = await keysCommand({ DATABASE_URL: databaseOf(app), PUBLIC_URL: workload.audience }, ['doctor']);
   expect(stdout.match(/typed \d of key \w+: the key set of \S+ can't be fetched/g)).toHaveLength(6);
   expect(stdout).not.toContain(ruleId);
-}, 30_000);
+}, 180_000);
 
 setDefaultTimeout(300_000); // processes are started, on machines that do other things too
 
@@ -93,7 +93,7 @@ test.each(rows(SERVERS, 1))('two servers on %s, of the kind %s: ten endings', as
 // race.test.ts with a real process on a file, which stands still while it waits for the key set of an issuer: between the
 // read of the rules and that of the key.
 
-setDefaultTimeout(120_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const BOUND_MS = 1000; // the default
 

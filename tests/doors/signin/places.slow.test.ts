@@ -19,7 +19,7 @@ import { type StoreMode, startStore, storeEnvOn } from '../../support/store-mode
 import { readResponse, TEST_SECRET } from '../../support/test-app.ts';
 import { refusedWithin, waitFor } from '../../support/wait-for.ts';
 
-setDefaultTimeout(120_000);
+setDefaultTimeout(180_000);
 
 const LAG_MAX_MS = 4000; // a read may take 3 s, on a busy machine too
 const FAR_MS = 50;
@@ -158,7 +158,7 @@ for (const [name, isProduction, start] of rows(PLACES, 3)) {
     let place: Place;
     beforeAll(async () => {
       place = await start(isProduction ? {} : KNOWN); // production takes no client of loopback
-    }, 120_000);
+    }, 180_000);
     afterAll(() => place[Symbol.asyncDispose]());
 
     test('pasted, by a click, then for a program', async () => {

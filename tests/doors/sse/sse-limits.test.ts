@@ -283,7 +283,7 @@ test('a graceful stop waits for a request whose sender is being identified, and 
   expect((await posted).status).toBe(202);
   expect((await session.nextMessage()).result.structuredContent).toEqual({ keys: [] });
   expect(await session.events.next()).toBeUndefined();
-}, 30_000);
+}, 180_000);
 
 describe.each(rows<Runtime>(['bun', 'deno'], 1))('on %s', (runtime) => {
   test('SIGTERM ends open streams and then the process', async () => {

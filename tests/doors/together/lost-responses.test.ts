@@ -11,7 +11,7 @@ import { storeOn } from '../../support/store-mode.ts';
 import { startPrimary } from '../../support/template.ts';
 import { ADMINS, adminOf, bearer, createTestApp } from '../../support/test-app.ts';
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(180_000);
 
 async function farAway() {
   const started = new AsyncDisposableStack();

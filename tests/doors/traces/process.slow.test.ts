@@ -41,7 +41,7 @@ test.each(RUNTIMES)(
     expect(await server.stop()).toBe(0);
     expect(collector.spans()).toHaveLength(1 + 512 + 32);
   },
-  60_000,
+  180_000,
 );
 
 test.each(rows(RUNTIMES, 1))(
@@ -61,5 +61,5 @@ test.each(rows(RUNTIMES, 1))(
     const lost = drops.reduce((sum, { count }) => sum + count, 0);
     expect(lost).toBe(1 + 40_000); // also the batch that was being sent
   },
-  120_000,
+  180_000,
 );

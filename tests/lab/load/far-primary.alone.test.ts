@@ -15,7 +15,7 @@ import { waitFor } from '../../support/wait-for.ts';
 import { median } from '../bench/measure.ts';
 import { attack, guess } from './attack.ts';
 
-setDefaultTimeout(120_000);
+setDefaultTimeout(180_000);
 
 const HONEST_MS_MAX = 2000;
 const KNOWN_MS_MAX = 50; // at the median
