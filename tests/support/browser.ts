@@ -14,12 +14,11 @@ const PLACES = [
   '/usr/bin/chromium-browser',
   '/usr/bin/google-chrome',
 ];
-const LAUNCH_MS_MAX = 30_000;
 /** A page, its frames and a browser, on a machine that may be busy. */
 export const BROWSER_TEST_MS = 180_000;
 
-/** One step of a test; far above what a page takes, on a machine that may be busy. */
-export const STEP_MS_MAX = 15_000;
+/** One step of a test, or the start of a browser; far above what either takes, on a machine that may be busy. */
+export const STEP_MS_MAX = 60_000;
 
 export const chromiumPath = PLACES.find((place) => existsSync(place)) ?? null;
 
@@ -34,6 +33,7 @@ const ISOLATING = ['--site-per-process', '--enable-features=IsolateSandboxedIfra
 export const launchBrowser = (executablePath: string, more: readonly string[] = []): Promise<Browser> =>
   chromium.launch({
     executablePath,
+    timeout: STEP_MS_MAX,
     args: [
       '--disable-gpu',
       '--disable-lcd-text',
@@ -78,7 +78,7 @@ export function describeInBrowser(name: string, body: (browser: () => Browser) =
     beforeAll(async () => {
       shared ??= launchBrowser(chromiumPath ?? '', IN_ONE_PROCESS);
       launched = await shared;
-    }, LAUNCH_MS_MAX);
+    }, BROWSER_TEST_MS);
     body(() => {
       if (launched === undefined) throw new Error('the browser starts with the first test');
       return launched;

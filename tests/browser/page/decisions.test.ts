@@ -266,7 +266,7 @@ describeInBrowser('a key for a program without a browser', (browser) => {
       await page.getByText(asked.user_code, { exact: true }).waitFor();
       await page.getByRole('button', { name: 'Yes, it shows this code' }).click();
       // Screen readers read what changes in an element, not one that comes with its text.
-      const status = await page.getByRole('status').first().elementHandle({ timeout: 1000 });
+      const status = await page.getByRole('status').first().elementHandle();
       await page.getByRole('button', { name: 'Refuse' }).click();
       await page.getByRole('status').getByText('Refused: the program gets no key.').waitFor();
       expect(await status?.textContent()).toBe('Refused: the program gets no key.');

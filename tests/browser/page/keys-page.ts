@@ -56,6 +56,24 @@ export async function holdBack(page: Page, path: string): Promise<() => void> {
   return resolve;
 }
 
+/** Until it is disposed of, the page waits for answers until `pass` is called with as many milliseconds. */
+export async function holdTimeouts(page: Page) {
+  const hold = () => {
+    AbortSignal.timeout = (ms) => {
+      const waiting = new AbortController();
+      const late = new DOMException('signal timed out', 'TimeoutError');
+      addEventListener('passed', (event) => (event as CustomEvent<number>).detail >= ms && waiting.abort(late));
+      return waiting.signal;
+    };
+  };
+  const script = await page.addInitScript(hold);
+  await page.evaluate(hold);
+  return {
+    pass: (ms: number) => page.evaluate((detail) => dispatchEvent(new CustomEvent('passed', { detail })), ms),
+    [Symbol.asyncDispose]: () => script.dispose(),
+  };
+}
+
 /** What the page sends from now on, each as URL and body. */
 export function sentBy(page: Page): readonly string[] {
   const sent: string[] = [];

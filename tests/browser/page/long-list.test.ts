@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test';
 import type { Locator, Page } from 'playwright-core';
 import { describeInBrowser, takePage } from '../../support/browser.ts';
 import type { TestApp } from '../../support/test-app.ts';
-import { appForBrowser, holdBack, link, paste, said, withKeysPage } from './keys-page.ts';
+import { appForBrowser, holdBack, holdTimeouts, link, paste, said, withKeysPage } from './keys-page.ts';
 
 const KEYS = 60;
 /** So many bytes in each key that one page doesn't take them all. */
@@ -140,16 +140,16 @@ describeInBrowser('a list in pages', (browser) => {
     await app.createKey('alice', { name: 'only one' });
     await withKeysPage(browser(), app, { ...(await link(app)), quiet: true }, async ({ page }) => {
       await page.getByText('1 key', { exact: true }).waitFor();
-      await page.evaluate(() => {
-        const { timeout } = AbortSignal;
-        AbortSignal.timeout = (ms) => timeout.call(AbortSignal, ms / 20);
-      });
+      await using timeouts = await holdTimeouts(page);
       await page.route(LISTS, () => {}); // never answered
       const refresh = page.getByRole('button', { name: 'Refresh', exact: true });
       await refresh.click();
       await page.getByRole('button', { name: 'Refreshing…' }).waitFor();
       const words = page.getByText('The list could not be refreshed. No answer came. Try again.');
-      await words.waitFor({ timeout: 3000 });
+      await timeouts.pass(19_999);
+      expect(await words.count()).toBe(0);
+      await timeouts.pass(20_000);
+      await words.waitFor();
       const [below, above] = [await words.boundingBox(), await refresh.boundingBox()];
       expect((below?.y ?? 0) - (above?.y ?? 0)).toBeLessThan(100);
     });

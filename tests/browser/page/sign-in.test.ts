@@ -8,7 +8,7 @@ import { createIssuer } from '../../support/issuer.ts';
 import { type Answers, lenientIssuer } from '../../support/lenient-issuer.ts';
 import { createOpenidProvider } from '../../support/openid-provider.ts';
 import type { TestApp } from '../../support/test-app.ts';
-import { appForBrowser, follow, historyOf, withKeysPage } from './keys-page.ts';
+import { appForBrowser, follow, historyOf, holdTimeouts, withKeysPage } from './keys-page.ts';
 
 const CLIENT = { JWT_SECRET: '', KEYS_PAGE_CLIENT_ID: 'keys-page' };
 const appOf = ({ url }: { readonly url: string }, env = {}) =>
@@ -162,15 +162,18 @@ describeInBrowser('with an issuer that is wrong', (browser) => {
   test('one that gives no token is given up after 20 seconds, and may be tried again', async () => {
     await using issuer = await lenientIssuer(() => ({}), Date.now);
     const give = issuer.overrides.get('/token');
-    issuer.overrides.set('/token', () => new Promise<never>(() => {}));
+    const asked = Promise.withResolvers<void>();
+    issuer.overrides.set('/token', () => {
+      asked.resolve();
+      return new Promise<never>(() => {});
+    });
     await using app = await appOf(issuer);
     await withKeysPage(browser(), app, { issuer: issuer.url, quiet: true }, async ({ page }) => {
-      await page.addInitScript(() => {
-        const { timeout } = AbortSignal;
-        AbortSignal.timeout = (ms) => timeout.call(AbortSignal, ms / 20);
-      });
+      await using timeouts = await holdTimeouts(page);
       await begin(page);
-      await page.getByRole('alert').getByText('did not answer').waitFor({ timeout: 5000 });
+      await asked.promise;
+      await timeouts.pass(20_000);
+      await page.getByRole('alert').getByText('did not answer').waitFor();
       if (give !== undefined) issuer.overrides.set('/token', give);
       await begin(page);
       await page.getByText('Signed in as alice').waitFor();
