@@ -56,7 +56,7 @@ test.each(rows(RUNTIMES, 1))(
     expect(residentMbOf(server.pid) - before).toBeLessThan(16); // spans take 2; the rest is what garbage varies by
     const stoppedMs = performance.now();
     expect(await server.stop()).toBe(0);
-    expect(performance.now() - stoppedMs).toBeLessThan(6000);
+    expect(performance.now() - stoppedMs).toBeLessThan(9500); // a request to it would take ten
     const drops = logOf(server).filter(({ event }) => event === 'spans dropped');
     const lost = drops.reduce((sum, { count }) => sum + count, 0);
     expect(lost).toBe(1 + 40_000); // also the batch that was being sent
