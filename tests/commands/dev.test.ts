@@ -39,9 +39,7 @@ test('it takes over a tool that appears, changes, breaks and is mended, and star
   await waitFor(() => dev.stderr().includes('mcp-key-server: tools/hello.ts:'));
   expect(await said()).toBe('two'); // as it was
   writeFileSync(tool, hello('three'));
-  const savedMs = performance.now();
   await waitFor(async () => (await said()) === 'three');
-  expect(performance.now() - savedMs).toBeLessThan(3000); // half a second on a machine that does nothing else
   expect(dev.stderr().match(/listening on/g)).toHaveLength(1); // no restart
   const before = dev.stderr().match(/listening on/g)?.length ?? 0;
   writeFileSync(join(root, 'src/more.ts'), '');

@@ -339,7 +339,7 @@ const url = '${proxy.url.replace('http://127.0.0.1', 'https://localhost')}';
 const verifier = createVerifier({ url, id: '${service.id}', key: '${service.key}', onError() {} });
 console.log((await verifier.verify('${first.key}')).ok);
 await Deno.stdin.read(new Uint8Array(1));
-const untilMs = performance.now() + 15_000;
+const untilMs = performance.now() + 120_000;
 let isGood = false;
 while (!isGood && performance.now() < untilMs) {
   isGood = (await verifier.verify('${second.key}')).ok;

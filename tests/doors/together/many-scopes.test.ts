@@ -23,19 +23,21 @@ test.each([
   ['asserts no token', '/token', `grant_type=${JWT_BEARER}&assertion=x&`],
 ])('who %s with 180,000 scopes takes little longer than with a single one as long', async (_, path, fields) => {
   await using app = await createTestApp({ env: { OAUTH_DEVICE: '1' } });
-  async function timeMs(scope: string): Promise<number> {
+  /** Returns the time of the processor that a form takes, which other programs take none of. */
+  async function workMs(scope: string): Promise<number> {
     const body = `${fields}scope=${scope}`;
     const headers = { 'content-type': 'application/x-www-form-urlencoded' };
-    const startedMs = performance.now();
+    const before = process.cpuUsage();
     const response = await fetch(app.url + path, { method: 'POST', headers, body });
     await response.text();
     expect(response.status).toBe(fields === '' ? 200 : 400);
-    return performance.now() - startedMs;
+    const { user, system } = process.cpuUsage(before);
+    return (user + system) / 1000;
   }
   const [one, many]: [number[], number[]] = [[], []];
   for (let time = 0; time < TIMES; time += 1) {
-    one.push(await timeMs(ONE));
-    many.push(await timeMs(MANY));
+    one.push(await workMs(ONE));
+    many.push(await workMs(MANY));
   }
   expect(Math.min(...many) / Math.min(...one)).toBeLessThan(FACTOR_MAX);
 });
