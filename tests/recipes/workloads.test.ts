@@ -147,7 +147,12 @@ test.skipIf(MISSING)('a GitHub job calls a tool in its environment, and no pull 
   expect(await runJob({ sub })).toMatchObject({ code: 0, said: { owner: 'acme' } });
   expect(await runJob({ sub: 'repo:acme/app:pull_request' })).toMatchObject(refused);
   expect(await runJob({ sub, repository_owner_id: '654321' })).toMatchObject(refused);
-  expect(github.audiences).toEqual(Array(3).fill(PUBLIC_URL));
+  // A newer repository's tokens have ids in the subject.
+  const [, withIds = ''] = /`(repo:acme@\S+)`/.exec(readDocument('src/keys/README.md').text) ?? [];
+  expect(await github.type(RULE_OF_JOB.replace(/--subject .*/, `--subject ${withIds}`))).toMatch(ID);
+  expect(await runJob({ sub: withIds })).toMatchObject({ code: 0, said: { owner: 'acme' } });
+  expect(await runJob({ sub: withIds.replace('@123456', '@654321') })).toMatchObject(refused);
+  expect(github.audiences).toEqual(Array(5).fill(PUBLIC_URL));
 });
 
 /** As GitHub's gateway sends an agent's requests: with a token of the job for this server, another in the last minute. */
