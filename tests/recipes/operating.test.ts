@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { callOver, userHeaders, userOn } from '../support/client.ts';
-import { run } from '../support/command.ts';
+import { noting, run } from '../support/command.ts';
 import { ROOT, readDocument } from '../support/documents.ts';
 import { folderWith, temporaryFolder } from '../support/folder.ts';
 import { keysCommand } from '../support/keys-command.ts';
@@ -143,8 +143,11 @@ curl -sS "$KEYS_URL/tools/whoami" -H "X-API-Key: $API_KEY" --json '{}' && printf
 `;
   for (const [step, ends] of Object.entries({ 'fetch-orders': 'exit 0', publish: 'exit 3' }))
     writeFileSync(join(cwd, step), says + ends, { mode: 0o755 });
-  const env = { KEYS_URL: app.url, JOB_KEY: parent.key };
-  const { code, stdout } = await run([join(ROOT, 'tests/recipes/ci-steps.sh')], { cwd, env });
+  const curl = noting('curl');
+  const env = { PATH: curl.path, KEYS_URL: app.url, JOB_KEY: parent.key };
+  const runJob = (changed: object = {}) =>
+    run([join(ROOT, 'tests/recipes/ci-steps.sh')], { cwd, env: { ...env, ...changed } });
+  const { code, stdout } = await runJob();
   const [fetching = '', itsKey = '', publishing = '', otherKey = ''] = stdout.trim().split('\n');
   expect(code).toBe(3); // that of the step that failed
   const child = { parentId: parent.id, expiresAt: app.clock.nowMs() + 600_000 };
@@ -155,4 +158,10 @@ curl -sS "$KEYS_URL/tools/whoami" -H "X-API-Key: $API_KEY" --json '{}' && printf
     expect([jobKey, (await app.call('whoami', {}, { 'x-api-key': key })).status]).toEqual(['none', 401]);
   }
   expect((await app.call('whoami', {}, { 'x-api-key': parent.key })).status).toBe(200);
+  expect(curl.noted().filter((line) => line.includes(parent.key))).toEqual([]);
+
+  // A step whose key is refused doesn't run, and the job says why.
+  const { key: JOB_KEY } = await app.createKey('alice', { scopes: ['write', 'delegate'] });
+  const without = await runJob({ JOB_KEY });
+  expect(without).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('"error":"invalid_scope"') });
 });
