@@ -32,6 +32,7 @@ describe.each(['mcp-key-server.service', 'mcp-key-server@.service'])('%s', (name
       CapabilityBoundingSet: '',
       UMask: '0077',
       StateDirectory: 'mcp-key-server',
+      LogRateLimitIntervalSec: '0', // no line is left out
     };
     for (const [name, value] of Object.entries(protecting)) expect([name, valuesOf(name)]).toEqual([name, [value]]);
   });
