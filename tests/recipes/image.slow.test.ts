@@ -210,6 +210,17 @@ test('the settings for Fly start the server in production, behind two proxies', 
   expect(fly.http_service.checks[0].path).toBe('/mcp/health');
 });
 
+test.each([
+  ['Dockerfile', /--stop-timeout (\d+) /],
+  ['compose.yaml', /stop_grace_period: (\d+)s/],
+  ['fly.toml', /kill_timeout = (\d+)/],
+  ['mcp-key-server.service', /TimeoutStopSec=(\d+)/],
+  ['mcp-key-server@.service', /TimeoutStopSec=(\d+)/],
+])('%s gives the server the time to finish what has begun', (file, wait) => {
+  const [, seconds] = wait.exec(readFileSync(join(RECIPES, file), 'utf8')) ?? [];
+  expect(Number(seconds)).toBeGreaterThanOrEqual(15);
+});
+
 test('what the build copies, and nothing else, is sent to the engine', () => {
   const sent = [...(readFileSync(join(RECIPES, 'Dockerfile.dockerignore'), 'utf8').match(/(?<=^!).+$/gm) ?? [])];
   const copied = [...readFileSync(join(RECIPES, 'Dockerfile'), 'utf8').matchAll(/^COPY (?!--from)(.+) \S+$/gm)];
