@@ -1,9 +1,9 @@
-// The write-ahead log (-wal, -shm) removed or replaced beside running servers: nothing more is acknowledged, no revocation
+// The write-ahead log (-wal, -shm) removed, replaced or cut beside running servers: nothing more is acknowledged, no revocation
 // goes unseen, the file stays whole, and the servers' log says what happened.
 
 import { Database } from 'bun:sqlite';
 import { describe, expect, test } from 'bun:test';
-import { copyFileSync, renameSync, rmSync } from 'node:fs';
+import { copyFileSync, renameSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { userOn } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -13,7 +13,7 @@ import { refusedWithin } from '../support/wait-for.ts';
 
 const env = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0' };
 const BOUND_MS = 1000;
-const REASON = '(-wal, -shm) was removed or replaced; start the server anew. What it held may be lost';
+const REASON = '(-wal, -shm) was removed, replaced or cut; start the server anew. What it held may be lost';
 
 const fileOf = ({ folder }: { folder: string }) => join(folder, 'data/keys.db');
 
@@ -87,6 +87,7 @@ describe('one of its files', () => {
     ['-shm replaced by a copy', (file) => replaceByCopy(`${file}-shm`), true],
     ['-shm removed', (file) => rmSync(`${file}-shm`), true],
     ['-wal removed', (file) => rmSync(`${file}-wal`), false],
+    ['-wal emptied', (file) => truncateSync(`${file}-wal`), false],
   ];
   test.each(changes)('%s: no statement runs, and the next start has what is there', async (_, change, kept) => {
     const folder = await usedFolder();
@@ -107,6 +108,17 @@ function replaceByCopy(file: string): void {
   copyFileSync(file, `${file}-copy`);
   renameSync(`${file}-copy`, file);
 }
+
+test('a log that a checkpoint has emptied is none that was cut', async () => {
+  await using server = await startServer({ env });
+  const alice = await userOn(server);
+  const made = [(await alice.create()).body.id];
+  using shell = new Database(fileOf(server));
+  expect(shell.query('PRAGMA wal_checkpoint(TRUNCATE)').get()).toEqual({ busy: 0, log: 0, checkpointed: 0 });
+  expect(statSync(`${fileOf(server)}-wal`).size).toBe(0);
+  for (let count = 0; count < 2; count += 1) made.push((await alice.create()).body.id);
+  expect(await alice.ids()).toEqual(made.sort());
+});
 
 test('moved away and back: no statement runs until a restart, for somebody may have made another meanwhile', async () => {
   await using server = await startServer({ env });

@@ -57,12 +57,14 @@ export function embeddedDatabase(path: string, { readOnly = false, check = () =>
       }),
     write: (statement) => named(async () => (await commits.commit([statement], false))[0] as Written), // one for each statement
     writeAll: (statements) => named(() => commits.commit(statements, true)),
+    /** Returns how long the write-ahead log must be for all that its index names. */
+    logBytes: () => connection.logBytes(),
     /** Closes the file, and ends the threads, too. */
     async close() {
       connection.close();
       await Promise.all([thread.end(), reader.end()]);
     },
-  } satisfies Database;
+  } satisfies Database & Pick<Connection, 'logBytes'>;
 }
 
 // Queues statements, because each blocks the event loop, and yields to it in between.

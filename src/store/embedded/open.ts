@@ -66,7 +66,7 @@ export function embeddedStore(path: string, isServer: boolean) {
       state = 'opening';
       await openFile(db, path, isServer);
       await idle.read(SIZE); // opens the log
-      state = placeOf(path);
+      state = placeOf(path, db.logBytes);
     },
     async close() {
       // A lost log must not be checkpointed: others have written to the file since.
@@ -179,46 +179,61 @@ export async function checkAllPages(db: Database): Promise<void> {
 // processes with different logs would damage the file.
 //
 // SQLite removes the log (-wal) and its index (-shm) when the last connection of all processes is closed, and the one
-// here stays open, so only somebody else can remove or replace them:
+// here stays open, so only somebody else can remove or replace them. It shortens the log only to what its index says is
+// left to checkpoint: one that is shorter was cut, and the next commit would leave a hole, which ends up in the file.
 //
-// | The file       | -wal and -shm           | Statements                           |
-// |----------------|-------------------------|--------------------------------------|
-// | as opened      | as opened               | run                                  |
-// | gone, or other | any                     | fail until it is back                |
-// | as opened      | one is gone, or another | fail until the process starts again  |
+// | The file       | -wal and -shm                    | Statements                           |
+// |----------------|----------------------------------|--------------------------------------|
+// | as opened      | as opened                        | run                                  |
+// | gone, or other | any                              | fail until it is back                |
+// | as opened      | one is gone, or another, or cut  | fail until the process starts again  |
 //
 // The log isn't opened again: a checkpoint of its contents could overwrite others' later writes.
 
 const ELSEWHERE = 'the database file was moved, removed or replaced; start the server anew';
 const LOG_GONE =
-  "the database's write-ahead log (-wal, -shm) was removed or replaced; start the server anew. What it held may be lost: look at the latest creations and revocations";
+  "the database's write-ahead log (-wal, -shm) was removed, replaced or cut; start the server anew. What it held may be lost: look at the latest creations and revocations";
 
 export type FilePlace = ReturnType<typeof placeOf>;
 
-/** Remembers the place of the file at `path`, and of its log, which must be open. */
-export function placeOf(path: string) {
+/**
+ * Remembers the place of the file at `path`, and of its log, which must be open. `logBytes` returns how long the log is by
+ * its index.
+ */
+export function placeOf(path: string, logBytes = () => 0) {
   const file = lstatSync(path).isSymbolicLink() ? realpathSync(path) : path; // the log is beside the file itself
   const [wal, shm] = [`${file}-wal`, `${file}-shm`];
-  const [fileThen, walThen, shmThen] = [fileAt(path), fileAt(wal), fileAt(shm)];
+  const [fileThen, walThen, shmThen] = [idAt(path), idAt(wal), idAt(shm)];
   let lost = false;
 
+  function isShort(): boolean {
+    const bytes = logBytes(); // first: the log grows before its index
+    return bytes > (statAt(wal)?.size ?? 0);
+  }
+
   return {
-    /** Returns what was moved, removed or replaced since; null: nothing. A log that was lost once is lost for good. */
+    /** Returns what was moved, removed, replaced or cut since; null: nothing. A log that was lost once is lost for good. */
     displaced(): 'file' | 'log' | null {
       if (lost) return 'log';
-      if (fileAt(path) !== fileThen) return 'file';
-      lost = fileAt(wal) !== walThen || fileAt(shm) !== shmThen;
+      if (idAt(path) !== fileThen) return 'file';
+      // Looked at twice: a checkpoint may empty the log in between.
+      lost = idAt(wal) !== walThen || idAt(shm) !== shmThen || (isShort() && isShort());
       return lost ? 'log' : null;
     },
   };
 }
 
-/** Identifies the file at `path`; null: none. Takes 1.5 µs (7 on Deno). */
-function fileAt(path: string): string | null {
+/** Identifies the file at `path`; null: none. */
+function idAt(path: string): string | null {
+  const stat = statAt(path);
+  return stat === null ? null : `${stat.dev} ${stat.ino}`;
+}
+
+/** Returns what is at `path`; null: it can't be found, for whatever reason. Takes 1.5 µs (7 on Deno). */
+function statAt(path: string): Stats | null {
   try {
-    const { dev, ino } = statSync(path);
-    return `${dev} ${ino}`;
+    return statSync(path);
   } catch {
-    return null; // for whatever reason, it can't be found
+    return null;
   }
 }

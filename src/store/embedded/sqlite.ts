@@ -81,6 +81,12 @@ export const LOG_PAGES_MAX = 400;
 const BEGIN: Statement = { sql: 'BEGIN IMMEDIATE' };
 const COMMIT: Statement = { sql: 'COMMIT' };
 
+/** Checkpoints nothing, and returns the length of the log. SQLite before 3.51 does checkpoint, and fails if it is cut. */
+const LOG_FRAMES: Statement = { sql: 'PRAGMA wal_checkpoint(NOOP)' };
+const PAGE_SIZE: Statement = { sql: 'PRAGMA page_size' };
+const LOG_HEADER_BYTES = 32;
+const FRAME_HEADER_BYTES = 24;
+
 /** `FULL`: a commit is on the disk before it is acknowledged. `NORMAL`: it survives the process, but not a power cut. */
 export type Durability = 'FULL' | 'NORMAL';
 
@@ -89,6 +95,7 @@ export class Connection {
   /** That of the last transaction; null before the first. */
   #durability: Durability | null = null;
   #isClosed = false;
+  #pageBytes: number | undefined;
 
   constructor(
     readonly path: string,
@@ -118,6 +125,14 @@ export class Connection {
       sqlite.rollback();
       throw error;
     }
+  }
+
+  /** Returns how long the write-ahead log must be for all that its index names (sqlite.org/walformat.html). */
+  logBytes(): number {
+    const sqlite = this.sqlite();
+    this.#pageBytes ??= Number(sqlite.all(PAGE_SIZE)[0]?.page_size);
+    const frames = Number(sqlite.all(LOG_FRAMES)[0]?.log);
+    return frames === 0 ? 0 : LOG_HEADER_BYTES + frames * (FRAME_HEADER_BYTES + this.#pageBytes);
   }
 
   close(): void {
