@@ -1,13 +1,15 @@
-// A disk that is full or read-only: 503 for what must be written, everything else goes on, and no restart is needed.
+// A disk that is full, read-only or can't sync: 503 for what must be written, all else goes on, and no restart is needed.
 
 import { describe, expect, test } from 'bun:test';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { main as token } from '../../src/commands/token.ts';
 import { backupOf } from '../support/backups.ts';
+import { builtLibrary, noLibrary } from '../support/c-library.ts';
 import { userOn } from '../support/client.ts';
 import { databaseOf } from '../support/database-client.ts';
 import { failingStart } from '../support/failing-start.ts';
+import { temporaryFolder } from '../support/folder.ts';
 import { inProcess, keysCommand } from '../support/keys-command.ts';
 import { createModelUser, seeded } from '../support/model-user.ts';
 import { openFiles } from '../support/open-files.ts';
@@ -348,4 +350,41 @@ describe.skipIf(!mountable)('a disk', () => {
     disk.free();
     expect(await keysCommand(envOn(disk), ['list'])).toMatchObject({ code: 0 });
   });
+});
+
+const noSyncs = noLibrary();
+if (noSyncs !== null) console.warn(`A disk that can't sync is not tested: ${noSyncs}`);
+
+/** Loaded before libc: syncs fail while there is a file FAILS_WHILE. */
+const FAILING_SYNCS = `
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int synced(int call, int file) {
+  if (access(getenv("FAILS_WHILE"), F_OK) != 0) return (int)syscall(call, file);
+  errno = EIO;
+  return -1;
+}
+
+int fsync(int file) { return synced(SYS_fsync, file); }
+int fdatasync(int file) { return synced(SYS_fdatasync, file); }
+`;
+
+test.skipIf(noSyncs !== null)("while a disk can't sync, failed writes are one outage in the log", async () => {
+  const failing = join(temporaryFolder(), 'failing');
+  const env = { JWT_SECRET: TEST_SECRET, LD_PRELOAD: builtLibrary(FAILING_SYNCS), FAILS_WHILE: failing };
+  await using server = await startServer({ env });
+  const alice = await aliceOn(server);
+  const made = [(await alice.create()).body.id];
+  writeFileSync(failing, '');
+  for (let count = 0; count < 5; count += 1) expect((await alice.create()).status).toBe(503);
+  expect((await healthOf(server)).store).toMatchObject({ ok: true, writable: false });
+  rmSync(failing);
+  made.push((await alice.create()).body.id);
+  await waitFor(() => outagesOf(server).length > 1);
+  expect(outagesOf(server)).toEqual(['database not writable', 'database writable again']);
+  expect(await alice.ids()).toEqual(made.sort());
 });
