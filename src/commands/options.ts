@@ -84,7 +84,7 @@ const text = (name: string, expected: string, isOne: (given: string) => boolean)
 export const FILE = text('file', 'a file', (given) => given !== '');
 export const NAME = text('NAME', A_KEY_NAME, isKeyName);
 export const SCOPE = text('S', A_SCOPE, isScope);
-export const OWNER = text('OWNER', `1 to ${SUBJECT_CHARS_MAX} characters without controls`, isSubject);
+export const OWNER = text('OWNER', `an owner of 1 to ${SUBJECT_CHARS_MAX} characters without controls`, isSubject);
 export const ID = text('id', 'an id of 32 hex digits', isIdShaped);
 export const LIMIT = kind('100/1m', 'calls in a window of at most 366 days, like 100/1m', parseLimit);
 export const QUOTA = kind('5000/day', 'calls in a day or month, like 5000/day', parseQuota);

@@ -508,6 +508,10 @@ test.each([
     expect.stringMatching(/^keys: there is no option --usr; did you mean --user\?\nusage: keys list /),
   ],
   [['list', '--zzz'], expect.stringMatching(/^keys: there is no option --zzz\nusage: keys list /)],
+  [
+    ['owner'],
+    expect.stringMatching(/^keys: expected an owner of 1 to 255 characters without controls\nusage: keys owner /),
+  ],
   [['list', '--user'], expect.stringMatching(/^keys: --user: expected a value\nusage: keys list /)],
   [['list', '--json=yes'], expect.stringMatching(/^keys: --json takes no value\nusage: keys list /)],
 ] as [string[], string][])('%j is answered in a few words', async (args, stderr) => {
