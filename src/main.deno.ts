@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { type Env, NAMES } from './config/env.ts';
 import { SERVER_NAME } from './ground/server-info.ts';
 import { REPLACEMENT } from './ground/text.ts';
-import { type Runtime, type ServeOptions, start } from './start/server.ts';
+import { type Runtime, refuseArgument, type ServeOptions, start } from './start/server.ts';
 import type { RunningServer } from './start/stop.ts';
 
 /** The pause before a port is opened again. */
@@ -170,7 +170,9 @@ export const runtime: Runtime = {
 };
 
 async function main(): Promise<void> {
-  const isDev = Deno.args[0] === 'dev';
+  const [first, second] = Deno.args;
+  const isDev = first === 'dev';
+  refuseArgument(runtime, isDev ? second : first);
   await start(runtime, {}, isDev ? (await import('./start/reload.ts')).createReloader : undefined);
 }
 

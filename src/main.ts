@@ -5,7 +5,7 @@ import { basename, delimiter, relative } from 'node:path';
 import { quoted } from './config/settings-report.ts';
 import { once } from './ground/cache.ts';
 import { SERVER_NAME } from './ground/server-info.ts';
-import { type Runtime, type ServeOptions, start } from './start/server.ts';
+import { type Runtime, refuseArgument, type ServeOptions, start } from './start/server.ts';
 import type { RunningServer } from './start/stop.ts';
 
 /** Longer than proxies keep idle connections (60 s), so that they close first. */
@@ -128,4 +128,7 @@ export const runtime: Runtime = {
   },
 };
 
-if (import.meta.main) void start(runtime);
+if (import.meta.main) {
+  refuseArgument(runtime, process.argv[2]);
+  void start(runtime);
+}

@@ -90,6 +90,12 @@ function fail(runtime: Runtime, lines: readonly string[]): never {
   return runtime.exit(1);
 }
 
+/** Ends a start with an argument, such as `--port 8080`, which would have no effect. */
+export function refuseArgument(runtime: Runtime, argument: string | undefined): void {
+  if (argument === undefined) return;
+  fail(runtime, [`expected no argument, got ${JSON.stringify(argument)}; settings are variables, like PORT=8080`]);
+}
+
 async function run(
   runtime: Runtime,
   config: Config,

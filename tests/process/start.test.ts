@@ -285,6 +285,13 @@ describe('a start that fails is one line and a non-zero exit', () => {
     },
   );
 
+  test.each(rows(['bun', 'deno'] as const, 1))('on %s: an argument is refused, not ignored', async (runtime) => {
+    const command = [...commandOf(runtime), '--port', '8080'];
+    const { code, stderr } = await runToExit({ command, runtime, folder: diskFolder() });
+    const said = 'expected no argument, got "--port"; settings are variables, like PORT=8080';
+    expect({ code, stderr }).toEqual({ code: 1, stderr: `mcp-key-server: ${said}\n` });
+  });
+
   test('what it had warned of before is in the log, if only the database cannot be opened', async () => {
     const folder = fill(temporaryFolder(), { 'keys.db': NO_DATABASE });
     const env = { ...JWT, DATABASE_URL: `file:${folder}/keys.db`, MCP_AUTH: 'eager' };
