@@ -1,4 +1,4 @@
-// No test waits for a time where it could wait for the thing, or move a clock.
+// No test waits for a time where it could wait for the thing, or move a clock; nor fails because a machine is slow.
 
 import { expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
@@ -92,4 +92,21 @@ test('no test sleeps for a fifth of a second or more, or for a computed time, bu
     }
   }
   expect([...found].sort()).toEqual(Object.keys(EXCEPTIONS).sort());
+});
+
+/** What tests/run.ts gives each test. */
+const TEST_MS = 180_000;
+/** The last argument of a test or hook, on a line with the end of its function or on the next one, and the default. */
+const GIVEN = /^ *(?:\}, |setDefaultTimeout\()([\d_]+)\);|^ *\},\n *(\d+_000),\n *\);/gm;
+
+test('no test or hook is given less time than it has without, where a busy machine takes ten times as long', () => {
+  const short: string[] = [];
+  for (const file of new Glob('**/*.test.ts').scanSync(import.meta.dir)) {
+    const source = readFileSync(join(import.meta.dir, file), 'utf8');
+    for (const [, ms, msBelow] of source.matchAll(GIVEN)) {
+      const given = Number((ms ?? msBelow)?.replaceAll('_', ''));
+      if (given < TEST_MS) short.push(`${file}: ${given}`);
+    }
+  }
+  expect(short).toEqual([]);
 });

@@ -30,7 +30,7 @@ test('the bill of 100 keys in use, and of a replica that nobody uses, is at most
   expectAtMost([Number(polls), 0], idleReplica);
   expectAtMost([Number(read), Number(written)], busy);
   expectAtMost([Number(read) + Number(polls), Number(written)], busyReplica);
-}, 120_000); // four servers, one after the other, each for some seconds
+}, 180_000); // four servers, one after the other, each for some seconds
 
 /** Expects rows a second to be at most a tenth more than was said, and more than a third: a busy machine is slower. */
 function expectAtMost(said: readonly number[], rows: readonly number[]): void {
