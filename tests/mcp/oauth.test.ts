@@ -42,7 +42,7 @@ async function behindProxy(): Promise<Place> {
   const proxy = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
-    idleTimeout: 30,
+    idleTimeout: 0,
     fetch(request) {
       const { pathname, search } = new URL(request.url);
       const path = pathname.startsWith('/keys/') ? pathname.slice('/keys'.length) : pathname;

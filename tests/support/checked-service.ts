@@ -51,7 +51,7 @@ export async function startServers(mode: StoreMode, runtimes: readonly Runtime[]
   const front = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
-    idleTimeout: 60, // some responses are held up
+    idleTimeout: 0, // some responses are held up, for as long as a machine takes
     async fetch(request) {
       const { pathname } = new URL(request.url);
       proxy.asked.set(pathname, (proxy.asked.get(pathname) ?? 0) + 1);

@@ -11,7 +11,7 @@ export function serveDocuments() {
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
-    idleTimeout: 30,
+    idleTimeout: 0, // a test may hold a response up for as long as its machine takes
     tls: { cert: Bun.file(certFile), key: Bun.file(keyFile) },
     fetch(request) {
       const { pathname } = new URL(request.url);

@@ -81,6 +81,7 @@ export function startCollector() {
   const server = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
+    idleTimeout: 0, // a test may hold a response up for as long as its machine takes
     async fetch(request) {
       asked += 1;
       const text = await request.text();

@@ -48,7 +48,7 @@ export async function createIssuer(
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
-    idleTimeout: 30,
+    idleTimeout: 0, // a test may hold a response up for as long as its machine takes
     fetch(request) {
       const { pathname } = new URL(request.url);
       counts.set(pathname, (counts.get(pathname) ?? 0) + 1);
