@@ -4,7 +4,7 @@ import { afterAll, expect, test } from 'bun:test';
 import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../support/client.ts';
-import { run } from '../support/command.ts';
+import { noting, run } from '../support/command.ts';
 import { ROOT, readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
@@ -19,7 +19,8 @@ const folder = temporaryFolder();
 const [port] = freePorts(1);
 const url = `http://127.0.0.1:${port}`;
 const linesOf = (section: string) => RECIPE.codeBlock(section, 'sh').replaceAll('127.0.0.1:8080', `127.0.0.1:${port}`);
-const PATH = `${join(ROOT, 'node_modules/.bin')}:${process.env.PATH}`;
+const curl = noting('curl');
+const PATH = `${join(ROOT, 'node_modules/.bin')}:${curl.path}`;
 
 /** Runs a section's lines in the folder. Returns what they print. */
 async function paste(section: string): Promise<string> {
@@ -70,6 +71,7 @@ test.skipIf(MISSING.length > 0)(
     await paste('A key and a token');
     expect(statSync(join(folder, 'sqld-key.pem')).mode & 0o077).toBe(0);
     expect(statSync(join(folder, 'sqld-token')).mode & 0o077).toBe(0);
+    expect(statSync(join(folder, 'sqld-header')).mode & 0o077).toBe(0);
     await startSqld();
     expect((await fetch(`${url}/dump`)).status).toBe(401); // not without a token
     await paste('From a file to sqld');
@@ -94,6 +96,8 @@ test.skipIf(MISSING.length > 0)(
       ...before.map(({ name }: { name: string }) => name),
     ]);
     expect([await use(restored, later.key), await use(restored, revoked.key)]).toEqual([200, 401]);
+    const token = await Bun.file(join(folder, 'sqld-token')).text();
+    expect(curl.noted().filter((line) => line.includes(token))).toEqual([]);
   },
   180_000,
 );
