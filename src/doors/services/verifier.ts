@@ -2,7 +2,7 @@
 // dependencies, which may be copied instead of installed. It follows the protocol of src/api/README.md: asks about a key,
 // remembers the answer, listens for changes, and later reports the calls that it admitted.
 
-import crypto from 'node:crypto';
+import * as crypto from 'node:crypto';
 import { setTimeout as setTimer } from 'node:timers';
 
 export interface VerifierOptions {

@@ -2,8 +2,11 @@
 // months leaves nothing behind.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { type MadeKey, type Servers, startServers } from '../../support/checked-service.ts';
 import { run } from '../../support/command.ts';
+import { ROOT } from '../../support/documents.ts';
 import { rows } from '../../support/everything.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { commandOf, PROGRAMS, scriptFolder } from '../../support/verifier-process.ts';
@@ -42,6 +45,13 @@ describe.each(rows(PROGRAMS, PROGRAMS.length))('on %s', (program) => {
       stdout: program === 'python3' ? 'True\n' : 'true\n',
     });
   }, 180_000);
+});
+
+test('the file that people copy has no default import, which TypeScript may compile to undefined', () => {
+  const source = readFileSync(join(ROOT, 'src/doors/services/verifier.ts'), 'utf8');
+  const imported = [...source.matchAll(/^import (.+) from/gm)].map(([, names]) => names);
+  expect(imported).not.toBeEmpty();
+  expect(imported.filter((names) => !/^(\* as \w+|\{[^}]+\})$/.test(names ?? ''))).toEqual([]);
 });
 
 const LISTENS = `
