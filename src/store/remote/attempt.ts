@@ -97,9 +97,12 @@ function classifyError(error: unknown, { status, failure }: Wire): Failure {
   const code = codeOf(error);
   if (isSchemaMissing(error)) return permanent('no_schema', reason);
   if (isTextDamaged(error)) return permanent('damaged', reason);
+  if (error instanceof SyntaxError) {
+    return permanent('unreachable', expected('DATABASE_URL', 'a libSQL server, but it answered with no JSON'));
+  }
   if (BUSY.test(code)) return { ...permanent('unreachable', reason), again: true };
   if (/^SQL/.test(code) && !OUT_OF_ORDER.test(code)) throw error;
-  return permanent('unreachable', reason); // out of order; or not libSQL: a proxy's page, another protocol version
+  return permanent('unreachable', reason); // out of order; or not libSQL: another protocol version
 }
 
 function classifyStatus(status: number): Failure {

@@ -204,6 +204,14 @@ describe('a primary that is away', () => {
     expect(new Set(reasons).size).toBe(reasons.length); // opening it may also take long, on a busy machine
   });
 
+  test('at the start: the log says so where a page answers in place of the primary', async () => {
+    using page = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response('<h1>Welcome</h1>') });
+    await using app = await createTestApp({ store: storeOn({ DATABASE_URL: page.url.origin }) });
+    expect((await health(app.url)).status).toBe(503);
+    const reasons = (await app.log()).flatMap(({ reason }) => (typeof reason === 'string' ? [reason] : []));
+    expect(new Set(reasons)).toEqual(new Set(['DATABASE_URL: expected a libSQL server, but it answered with no JSON']));
+  });
+
   test('a server starts though its primary hangs', async () => {
     await using sqld = await startSqld();
     sqld.freeze();
