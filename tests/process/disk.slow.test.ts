@@ -10,7 +10,7 @@ import { userOn } from '../support/client.ts';
 import { databaseOf } from '../support/database-client.ts';
 import { failingStart } from '../support/failing-start.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { inProcess, keysCommand } from '../support/keys-command.ts';
+import { inProcess, keysCommand, keysProcess } from '../support/keys-command.ts';
 import { createModelUser, seeded } from '../support/model-user.ts';
 import { openFiles } from '../support/open-files.ts';
 import { logOf, type ServerProcess, startServer } from '../support/server-process.ts';
@@ -325,6 +325,18 @@ describe.skipIf(!mountable)('a disk', () => {
     expect(await restored(larger)).toMatchObject(full);
     expect(readdirSync(larger.folder)).toEqual(['keys.db']);
     expect((await keysCommand(envOn(larger), ['block'])).stdout).toContain('owner 1');
+  });
+
+  test('a restore without room for its own copy of the backup says where that would be', async () => {
+    const backup = await backupOf(3000);
+    using temporary = smallDisk(1024);
+    using disk = smallDisk();
+    const env = { ...envOn(disk), TMPDIR: temporary.folder };
+    expect(await keysProcess(env, ['restore', backup, '--yes'])).toMatchObject({
+      code: 1,
+      stderr: 'keys: expected room for a copy of the backup in the temporary folder, which TMPDIR names (ENOSPC)\n',
+    });
+    expect([readdirSync(temporary.folder), readdirSync(disk.folder)]).toEqual([[], []]);
   });
 
   test('on a full disk the development secret that is there is used, and none is made', async () => {

@@ -55,6 +55,8 @@ export const letSignalsIn = () => sleep(1);
 /** What SQLite keeps beside a file whose process was killed: changes that the file itself lacks. */
 const PARTS = ['', '-wal', '-journal'];
 
+const NO_ROOM = 'expected room for a copy of the backup in the temporary folder, which TMPDIR names (ENOSPC)';
+
 /** How often the file is copied if a server writes to it meanwhile. */
 const COPY_TRIES_MAX = 5;
 
@@ -75,6 +77,7 @@ async function copyBackup(file: string, path: string, copy: typeof copyFile): Pr
   } catch (error) {
     if (error instanceof UnusableDatabase) throw error;
     const { code } = error as { readonly code?: string };
+    if (code === 'ENOSPC') throw new UnusableDatabase(NO_ROOM);
     throw new UnusableDatabase(`expected a backup that can be read, got ${JSON.stringify(file)} (${code})`);
   }
   throw new UnusableDatabase(
