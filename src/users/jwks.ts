@@ -50,9 +50,9 @@ export function createJwks(options: JwksOptions): VerificationKeys {
     algorithms: ASYMMETRIC,
     current,
     get,
-    async refreshedAfter(known) {
+    async refreshed() {
       const keys = current();
-      if (keys !== null && (keys !== known || clock.monotonicMs() - refetchedAtMs < COOLDOWN_MS)) return keys;
+      if (keys !== null && clock.monotonicMs() - refetchedAtMs < COOLDOWN_MS) return keys;
       const refreshed = await refresh();
       refetchedAtMs = clock.monotonicMs();
       return refreshed;

@@ -37,7 +37,7 @@ export async function verifySigned<T>(
   const keys = await source.get();
   const verified = await verifyBy(keys);
   if (verified.ok || !mayHaveNewerKey(verified.error, token)) return verified;
-  const newer = await source.refreshedAfter(keys);
+  const newer = await source.refreshed();
   return newer === keys ? verified : verifyBy(newer);
 }
 

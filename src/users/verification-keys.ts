@@ -6,14 +6,14 @@ import type { Awaitable } from '../ground/result.ts';
 /** Secrets, any of which may have signed, or what finds the key for a token's header. Other keys are another object. */
 export type JwtKeys = readonly Uint8Array[] | JWTVerifyGetKey;
 
-/** The source of keys. `get` and `refreshedAfter` may throw an IssuerOutage. */
+/** The source of keys. `get` and `refreshed` may throw an IssuerOutage. */
 export interface VerificationKeys {
   readonly algorithms: readonly string[];
   /** Returns the cached keys; null if there are none, or they are too old. A verdict by other keys no longer counts. */
   current(): JwtKeys | null;
   get(): Awaitable<JwtKeys>;
-  /** Returns the current keys, for a token whose key `known` lacks. They may still be `known`. */
-  refreshedAfter(known: JwtKeys): Awaitable<JwtKeys>;
+  /** Returns the newest keys, for a token whose key was not among those that `get` returned. They may be the same. */
+  refreshed(): Awaitable<JwtKeys>;
 }
 
 /** Keys as their source had them. */
@@ -28,7 +28,7 @@ export const JWT_SECRET_BYTES_MIN = 32; // HS256 needs a key at least as long as
 export function secretKey(...secrets: readonly string[]): VerificationKeys {
   const keys = secrets.map((secret) => new TextEncoder().encode(secret));
   const always = () => keys;
-  return { algorithms: ['HS256'], current: always, get: always, refreshedAfter: always };
+  return { algorithms: ['HS256'], current: always, get: always, refreshed: always };
 }
 
 /** The issuer is out of reach, or what it publishes is unusable. This says nothing about any token. */

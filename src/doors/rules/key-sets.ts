@@ -70,7 +70,7 @@ export const isGiven = (keySet: string | null): keySet is string => keySet?.star
 
 function given(json: string): VerificationKeys {
   const keys = once(() => keysOf(setIn(json)));
-  return { algorithms: ASYMMETRIC, current: keys, get: keys, refreshedAfter: keys };
+  return { algorithms: ASYMMETRIC, current: keys, get: keys, refreshed: keys };
 }
 
 function setIn(json: string): JSONWebKeySet {
