@@ -43,9 +43,7 @@ export function userJwtGuard(
   /** Checks that the owner isn't blocked. Resolves with when the proof of that began. */
   async function unlessBlocked({ subject: userId, actor }: UserIdentity, ids: RequestIds) {
     const checked = await checkBlock(userId);
-    if (!checked.ok && checked.error.code === 'user_blocked') {
-      log.warn('User blocked', actorFields({ ...ids, userId, actor }));
-    }
+    if (!checked.ok) log.warn('User blocked', actorFields({ ...ids, userId, actor }));
     return checked;
   }
 
@@ -76,7 +74,7 @@ export function userJwtGuard(
     const auth = verified.value;
     const admitted = await unlessBlocked(auth, ids);
     if (!admitted.ok) {
-      if (admitted.error.code === 'user_blocked') call.response.refused = { subject: auth.subject, actor: auth.actor };
+      call.response.refused = { subject: auth.subject, actor: auth.actor };
       return admitted;
     }
     call.proof.add(admitted.value, () => unlessBlocked(auth, ids)); // a token that expires meanwhile was good
