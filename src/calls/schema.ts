@@ -207,10 +207,11 @@ function issueOf(schema: Schema, issue: v.BaseIssue<unknown>): InputIssue {
 }
 
 /** Returns the schema of a field or of a list's items; undefined within alternatives and records. */
-function schemaAt(schema: Schema, [key, ...rest]: readonly string[]): Schema | undefined {
-  if ('wrapped' in schema) return schemaAt(schema.wrapped as Schema, key === undefined ? [] : [key, ...rest]);
+function schemaAt(schema: Schema, path: readonly string[]): Schema | undefined {
+  if ('wrapped' in schema) return schemaAt(schema.wrapped as Schema, path);
   const shape = schema.type === 'unknown' ? lastShapeOf(schema) : undefined;
-  if (shape !== undefined) return schemaAt(shape, key === undefined ? [] : [key, ...rest]);
+  if (shape !== undefined) return schemaAt(shape, path);
+  const [key, ...rest] = path;
   if (key === undefined) return schema;
   const entries = entriesOf(schema);
   const inside = 'item' in schema ? (schema.item as Schema) : Object.hasOwn(entries, key) ? entries[key] : undefined;
