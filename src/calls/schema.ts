@@ -72,10 +72,8 @@ export function assertNumbers(name: string, output: unknown, json: string): void
 
 function oddNumberIn(value: unknown): number | undefined {
   if (typeof value === 'number') return Number.isFinite(value) ? undefined : value;
-  if (!isObject(value) && !Array.isArray(value)) return undefined;
-  const written: unknown = 'toJSON' in value && typeof value.toJSON === 'function' ? value.toJSON() : value;
-  if (written !== value) return oddNumberIn(written);
-  for (const inside of Object.values(value)) {
+  if (typeof value !== 'object' || value === null) return undefined;
+  for (const inside of insideOf(value)) {
     const odd = oddNumberIn(inside);
     if (odd !== undefined) return odd;
   }
@@ -87,7 +85,7 @@ const PARTS_MAX = LIMITS.output.each / 3;
 
 /**
  * Throws an Error if the output is nested too deep, or has too many parts, as one that holds the same object twice at each
- * level. Bun needs seconds to find out that it can't write such a one as JSON. What `toJSON` returns isn't walked.
+ * level. Bun needs seconds to find out that it can't write such a one as JSON.
  */
 export function assertDepth(name: string, output: unknown): void {
   let parts = 0;
@@ -101,6 +99,7 @@ export function assertDepth(name: string, output: unknown): void {
   if (typeof output === 'object' && output !== null) walk(output, 0);
 }
 
+/** Returns what JSON writes of an object or list; nothing of one with `toJSON`, which isn't called twice. */
 function insideOf(value: object): readonly unknown[] {
   if (Array.isArray(value)) return value;
   return 'toJSON' in value && typeof value.toJSON === 'function' ? [] : Object.values(value);

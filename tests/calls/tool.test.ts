@@ -312,8 +312,8 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
         return { n: 7 };
       }
     }
-    run = () => ok({ a: new Counter() });
-    expect((await app.call('counts')).body).toEqual({ a: { n: 7 } });
+    run = () => ok({ a: new Counter(), b: null });
+    expect((await app.call('counts')).body).toEqual({ a: { n: 7 }, b: null });
   });
 
   const text = { type: 'text', text: 'fine' };
