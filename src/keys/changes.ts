@@ -132,10 +132,7 @@ export function createChanges(options: ChangesOptions) {
     // still be revoked.
     if (failedChanges.isUsedUp(actor) && !(await isActive(actor, keyId))) return failedChanges.take(actor);
     const changed = await change(originOf('tool', actor, actor.actor));
-    if (changed === null) {
-      const taken = failedChanges.take(actor);
-      if (!taken.ok) return taken;
-    }
+    if (changed === null) failedChanges.take(actor);
     await feed.refresh(); // even if nothing changed: another process, or an earlier try, may have changed the key
     log.info(event, { ...actorFields(actor), keyId, ...(changed ?? { changed: false }) });
     return ok(undefined);
