@@ -190,7 +190,7 @@ export class Feed {
       this.#outage.ended();
     } catch (error) {
       this.#failedAtMs = this.#clock.monotonicMs();
-      if (error instanceof StoreOutage) this.#outage.began(error.reason);
+      this.#outage.began(outageIn(error).reason);
       throw error;
     }
   }
