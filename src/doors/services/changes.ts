@@ -5,8 +5,7 @@
 import { type LogUse, logsUses } from '../../calls/api-key.ts';
 import { createLruCache } from '../../ground/cache.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
-import type { Problem } from '../../ground/problem.ts';
-import { err, ok } from '../../ground/result.ts';
+import { err, ok, StoreOutage } from '../../ground/result.ts';
 import { createBudget } from '../../keys/actor.ts';
 import type { Feed } from '../../keys/feed.ts';
 import { countedKeyId } from '../../keys/verify.ts';
@@ -17,8 +16,6 @@ import { CURSOR_CHARS_MAX, type RecentChanges } from './recent-changes.ts';
 import { refuseService } from './refuse.ts';
 import { type Reported, usedIn } from './reported-uses.ts';
 import { INVALID, refuseCaller, type ServicesOptions, serviceHandler } from './service.ts';
-
-const UNAVAILABLE: Problem = { code: 'store_unavailable', reason: 'not current' };
 
 export function changesRoute(
   recent: RecentChanges,
@@ -40,14 +37,14 @@ export function changesRoute(
     const { cursor, used } = asked.value;
     await reported.count(used, caller);
     const answer = await answerTo(cursor, arrivedAtMs);
-    const problem = (await recheck([caller])).get(caller) ?? (answer === null ? UNAVAILABLE : null);
-    return problem === null ? json(200, answer ?? {}) : refuseCaller(problem);
+    const ended = (await recheck([caller])).get(caller);
+    return ended === undefined ? json(200, answer) : refuseCaller(ended);
   });
 }
 
 /**
- * Creates the function that resolves with what has changed since a cursor. If this process can't become current, it
- * resolves with null or rejects with a StoreOutage. An empty cursor begins now.
+ * Creates the function that resolves with what has changed since a cursor. It rejects with a StoreOutage if this process
+ * can't become current. An empty cursor begins now.
  */
 function createAnswer(feed: Feed, recent: RecentChanges, macs: () => Promise<Macs>) {
   /** Reads what a cursor needs. Resolves with the codes of the database as it is now. */
@@ -57,7 +54,7 @@ function createAnswer(feed: Feed, recent: RecentChanges, macs: () => Promise<Mac
     return codes;
   }
 
-  return async (cursor: string, arrivedAtMs: number): Promise<object | null> => {
+  return async (cursor: string, arrivedAtMs: number): Promise<object> => {
     const isCurrent = feed.current();
     if (!isCurrent) await feed.pollNow();
     let codes = await codesFor(cursor);
@@ -65,7 +62,7 @@ function createAnswer(feed: Feed, recent: RecentChanges, macs: () => Promise<Mac
       await feed.pollNow(); // it tells whether this process was behind, or the cursor is of a database that was lost
       codes = await codesFor(cursor);
     }
-    if (feed.lagMs() === null) return null;
+    if (feed.lagMs() === null) throw new StoreOutage('the change feed was lost meanwhile');
     const changed = cursor === '' ? [] : recent.marksSince(cursor, codes);
     return {
       cursor: recent.currentCursor(codes),
