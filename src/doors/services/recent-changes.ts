@@ -80,7 +80,6 @@ export class RecentChanges {
     if (seq < since.seq) return { is: isWhole ? 'gone' : 'older' };
     const at = changes.findLastIndex((change) => change.seq === seq); // from the end: services lack few
     const named = seq === since.seq ? since : changes[at];
-    if (named !== undefined && named.mark === undefined) return { is: 'gone' }; // its row was deleted
     if (named?.mark === undefined || codeOf(macs, named.seq, named.mark) !== code) return { is: 'unknown' };
     return { is: 'known', changes: changes.slice(at + 1) };
   }
