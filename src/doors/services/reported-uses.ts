@@ -125,7 +125,7 @@ export function createReported(
     const units = new Map<string, number>();
     for (const [handle, uses] of used) {
       const keyId = keyIdIn(handle, codes, callerKeyId);
-      if (keyId !== null) units.set(keyId, (units.get(keyId) ?? 0) + uses);
+      if (keyId !== null) units.set(keyId, uses);
     }
     return units;
   }
