@@ -131,6 +131,11 @@ describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime) => {
     ],
     ['that throws', THROWS_NO_DATABASE, new RegExp(`:2:\\d+: no database; ${LEFT_OUT}$`)],
     ['with an error of syntax', '\n\nexport default (  => 3;', /:3:\d+: .*; correct it, or rename it to tools\/_a\.ts/],
+    [
+      'with several errors of syntax',
+      '\n\nlet a, a;\nlet b, b;',
+      /:3:\d+: .*\ba\b.*; correct it, or rename it to tools\/_a\.ts/,
+    ],
     ["with a name of the server's own", tool('whoami'), "expected another tool name, whoami is the server's own"],
   ])('a file %s stops the start with one line', (_, text, expected) => expectFailure(text, expected, runtime));
 
