@@ -48,7 +48,7 @@ describe('the start stops, and shows no value,', () => {
     ['for one that is empty', SHOP, { TOOL_SHOP_URL: '' }, 'TOOL_SHOP_URL: expected a value, but it is not set'],
     ['for a missing one of a strict schema', strict, {}, 'TOOL_KEY: expected a value, but it is not set'],
     ['for one that is wrong', SHOP, { TOOL_SHOP_URL: 'secret value' }, 'TOOL_SHOP_URL: expected the URL of the shop'],
-    ['in words of its own where the schema has none', strict, { TOOL_KEY: 'hunter2' }, 'TOOL_KEY: expected >=8'],
+    ['in words of its own where the schema has none', strict, { TOOL_KEY: 'hunter2' }, 'TOOL_KEY: expected length >=8'],
     [
       'for all of them at once',
       SHOP,
