@@ -127,8 +127,7 @@ export function createSpans(settings: TraceSettings, core: TracesOptions, add: (
       const startedMs = clock.monotonicMs();
       const reply = mcp(request, peer);
       function ended(reply: Reply): Reply {
-        const { call, challenge } = reply;
-        if (challenge !== undefined) return reply;
+        const { call } = reply;
         if (call === undefined) {
           void endOther(startedMs, transport, request, peer, reply).catch(NOTHING); // an outage: nobody knows whose it is
           return reply;
