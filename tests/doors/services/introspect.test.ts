@@ -130,6 +130,14 @@ describe('a good key', () => {
       expect(reset).toBeGreaterThan(60);
     });
 
+    test('is of the one that ends later, if as much is left of both', async () => {
+      const made = await app.createKey('alice', {
+        rateLimit: { requests: 3, window: '1m' },
+        quota: { requests: 3, period: 'day' },
+      });
+      expect(limitOf(await ask(made.key)).reset).toBeGreaterThan(60);
+    });
+
     test('is not said of a key that has neither', async () => {
       await using fresh = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
       const caller = await fresh.createKey('operator', { scopes: ['introspect'] });

@@ -280,6 +280,10 @@ describe('by default', async () => {
     ['/verify with an unknown key', () => fetch(`${app.url}/verify`, { headers: { ...WITH, 'x-api-key': UNKNOWN } })],
     ['health', () => fetch(`${app.url}/mcp/health`, { headers: { ...WITH, ...own() } })],
     ['the start page', () => fetch(app.url, { headers: { ...WITH, ...own() } })],
+    [
+      'a list that is not sampled by its metadata, which goes before the header',
+      () => post(app, request('tools/list', { _meta: { traceparent: NOT_SAMPLED } }), { ...WITH, ...own() }),
+    ],
     ['a notification', () => post(app, { jsonrpc: '2.0', method: 'notifications/initialized' }, { ...WITH, ...own() })],
   ])('no span: %s', async (_what, ask) => {
     await ask();
