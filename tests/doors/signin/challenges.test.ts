@@ -67,6 +67,11 @@ describe.each(['lazy', 'eager'])('where clients get a key, %s', async (mode) => 
     if (sentence !== undefined) expect(body.result.content[0].text).toBe(sentence);
   });
 
+  test('a wrong key in the metadata of a call stays in-band', async () => {
+    const { status, body } = await post(app, call('get_data', {}, { _meta: { api_key: UNKNOWN } }));
+    expect([status, body.result.content[0].text]).toEqual([200, 'Invalid or expired API key']);
+  });
+
   test('a key without the scope stays in-band', async () => {
     const { key: other } = await app.createKey('alice', { scopes: ['write'] });
     const { status, body } = await post(app, call('get_data'), withBearer(other));

@@ -2,6 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { defineTool, ok, type ToolDeps, v } from '../../../src/start/package/index.ts';
+import { childOf } from '../../support/children.ts';
 import { executeAt } from '../../support/database-client.ts';
 import { rows } from '../../support/everything.ts';
 import { labelled } from '../../support/labels.ts';
@@ -89,6 +90,13 @@ test.each(rows(STORE_MODES, 1))('on a store that is %s another process follows w
   await update({ keyId: id, metadata: { plan: 'x' } }, here);
   there.clock.advance(1001);
   expect(await headerOf(key, there)).toEqual([200, '%7B%22plan%22:%22x%22%7D']);
+});
+
+test('a child hands on what its parent has', async () => {
+  const parent = await app.createKey('erin', { scopes: ['read', 'delegate'] });
+  await update({ keyId: parent.id, metadata: { plan: 'x' } });
+  const { key } = await childOf(app, parent.key);
+  expect(await headerOf(key)).toEqual([200, '%7B%22plan%22:%22x%22%7D']);
 });
 
 test('every status but 200 has the header, empty', async () => {
