@@ -5,6 +5,9 @@ import { isEnded } from '../../pages/widgets/key-row.js';
 import { busily, complaint, nameOf, timeOf, toldView, workButton } from '../../pages/widgets/parts.js';
 import { keyChildren, UNREAD } from './key-children.js';
 
+/** Shown while the history of a row that was opened is on its way. */
+const LOADING = 'Loading…';
+
 /**
  * Creates the panels of open rows. `events(id, cursor)` resolves with a part of the history, `save(id, fields, before)`
  * with the changed item; `before` is the key as it was when the edit began, `now` beside a failure what it has become
@@ -18,14 +21,14 @@ export function keyPanels(options) {
   const panels = { words: {}, who: ({ actor }) => actor, ...options, states: new Map() };
   return {
     open({ id, children: number }) {
-      panels.states.set(id, { events: [], instead: 'Loading…', made: {} });
+      panels.states.set(id, { events: [], instead: LOADING, made: {} });
       void readHistory(panels, id);
       if (number > 0) void childrenOf(panels, id).read();
     },
     /** Reloads what may have changed of an open key, or could not be loaded. */
     readAgain({ id, children: number }) {
       const { instead, made } = stateOf(panels, id);
-      if (instead) void readHistory(panels, id);
+      if (instead && instead !== LOADING) void readHistory(panels, id);
       if (number > 0 || made?.failure) void childrenOf(panels, id).read();
     },
     /** Loads the history of a key, if it is open. */

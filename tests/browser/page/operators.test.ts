@@ -449,6 +449,8 @@ describeInBrowser('the search of the operators', (browser) => {
       const secrets = [cut, child.key, foreign, ...unknown, 'email@example.com', 'x'.repeat(300)];
       expect(sent.filter((text) => secrets.some((secret) => text.includes(secret)))).toEqual([]);
     });
+    const looks = (await app.log()).filter(({ event, keyId }) => event === 'Trail read by an admin' && keyId === id);
+    expect(looks).toHaveLength(5); // one for each time that the row was opened
   });
 });
 
