@@ -318,11 +318,23 @@ print(said[0].ok, said[0].code if not said[0].ok else "")`);
 
   test('a check that is interrupted leaves no other one waiting', async () => {
     const { key } = await at.createKey('quinn');
+    const [asked, interrupted] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let isHeld = false;
     at.between = async (path, passOn) => {
-      if (path === '/introspect') await Bun.sleep(150);
-      return passOn();
+      if (path === '/introspect') {
+        if (!isHeld) await Bun.sleep(150);
+        else {
+          asked.resolve();
+          await interrupted.promise;
+        }
+      }
+      if (path === '/hold') isHeld = true;
+      else if (path === '/asked') await asked.promise;
+      else if (path === '/interrupted') interrupted.resolve();
+      else return passOn();
+      return new Response();
     };
-    const { stdout } = await withVerifier(`import _thread, asyncio, threading
+    const { stdout } = await withVerifier(`import asyncio, signal, threading, urllib.request
 ${WITHOUT_MCP}key = "${key}"
 async def cancelled():
     first = asyncio.ensure_future(verifier.verify_token(key))
@@ -331,12 +343,17 @@ async def cancelled():
     first.cancel()
     return await second is not None
 print(asyncio.run(cancelled()))
+urllib.request.urlopen("${at.url}/hold")
 other = "sk_test_" + "0" * 64
-threading.Timer(0.05, _thread.interrupt_main).start()
+def interrupt():
+    urllib.request.urlopen("${at.url}/asked")
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+threading.Thread(target=interrupt).start()
 try:
     verifier.verify(other)
 except KeyboardInterrupt:
     print("interrupted")
+urllib.request.urlopen("${at.url}/interrupted")
 print(verifier.verify(other).status)`);
     at.between = null;
     expect(stdout).toBe('True\ninterrupted\n401\n');
