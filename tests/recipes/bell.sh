@@ -14,7 +14,7 @@ call() { # address, options: who hangs doesn't keep it, and `ps` shows no addres
 ring() { # address, text
   case $1 in
     http*://ntfy.*) call "$1" -o /dev/null --data-raw "$2" ;;
-    http*://*) jq -cn --arg text "$2" '{$text}' | call "$1" -o /dev/null --json @- ;;
+    http*://*) jq -cn --arg text "$2" '{$text}' | call "$1" -o /dev/null -H 'Content-Type: application/json' --data-binary @- ;;
     *) printf 'To: %s\nSubject: API keys\nContent-Type: text/plain; charset=utf-8\n\n%s\n' "$1" "$2" | sendmail -i -t ;;
   esac
 }

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { testClock } from '../support/clock.ts';
-import { noting, run } from '../support/command.ts';
+import { CURL_7_81, noting, run } from '../support/command.ts';
 import { databaseOf } from '../support/database-client.ts';
 import { ROOT } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -39,7 +39,7 @@ test.skipIf(MISSING)('each is told once, to the operator and to the customer who
     join(folder, 'owners'),
     `other\tnobody@example.com\n1e2\twrong@example.com\n${OWNER}\t${receiver.url}acme\n100\thundred@example.com\n`,
   );
-  const curl = noting('curl');
+  const curl = noting('curl', CURL_7_81);
   const env = {
     PATH: `${folder}:${curl.path}`,
     HOME: folder,

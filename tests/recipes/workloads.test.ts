@@ -9,7 +9,7 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { decodeJwt } from 'jose';
 import { makeCertificate } from '../support/certificate.ts';
-import { output, run } from '../support/command.ts';
+import { CURL_7_81, noting, output, run } from '../support/command.ts';
 import { databaseOf } from '../support/database-client.ts';
 import { ROOT, readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -131,12 +131,13 @@ test.skipIf(MISSING)('a GitHub job calls a tool in its environment, and no pull 
   expect(await github.type(RULE_OF_JOB)).toMatch(ID);
   const script = join(temporaryFolder(), 'step.sh');
   writeFileSync(script, steps[0].run);
+  const PATH = noting('curl', CURL_7_81).path;
   /** As GitHub runs a step with `shell: bash`. */
   async function runJob(changed: Partial<typeof claims>) {
     Object.assign(claims, OF_ACME, changed);
     const { code, stdout } = await run(['bash', '--noprofile', '--norc', '-eo', 'pipefail', script], {
       cwd: temporaryFolder(),
-      env: { ...github.env, ...github.job, ...env },
+      env: { ...github.env, ...github.job, ...env, PATH },
     });
     const [masked = '', said = ''] = stdout.split('\n');
     expect(masked).toStartWith('::add-mask::ey');

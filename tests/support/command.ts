@@ -44,5 +44,8 @@ export function noting(program: string, firstLines = '') {
   return { path: `${folder}:${process.env.PATH}`, noted: () => readFileSync(notes, 'utf8').trimEnd().split('\n') };
 }
 
+/** First lines for `noting('curl', …)`: it is that of Ubuntu 22.04, which has no --json. */
+export const CURL_7_81 = `[[ " $* " == *' --json '* ]] && { echo 'curl: option --json: is unknown' >&2; exit 2; }`;
+
 /** The errors that `tsc` prints, without the lines that say more of one. */
 export const errorsIn = (stdout: string): string[] => stdout.split('\n').filter((line) => /^\S/.test(line));
