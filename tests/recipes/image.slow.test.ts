@@ -221,6 +221,16 @@ test.each([
   expect(Number(seconds)).toBeGreaterThanOrEqual(15);
 });
 
+test('a backup is fetched from the container and the folder that the recipe makes', () => {
+  const file = readFileSync(join(RECIPES, 'Dockerfile'), 'utf8');
+  const [, name] = /docker run --name (\S+) /.exec(file) ?? [];
+  const [, program] = /^ENTRYPOINT \["(.*)"\]$/m.exec(file) ?? [];
+  const [, volume] = /^VOLUME (.*)$/m.exec(file) ?? [];
+  const { text } = readDocument('src/start/README.md');
+  expect(text).toContain(`\`docker exec ${name} ${program} keys backup ${volume}/keys-backup.db\``);
+  expect(text).toContain(`\`docker cp ${name}:${volume}/keys-backup.db .\``);
+});
+
 test('what the build copies, and nothing else, is sent to the engine', () => {
   const sent = [...(readFileSync(join(RECIPES, 'Dockerfile.dockerignore'), 'utf8').match(/(?<=^!).+$/gm) ?? [])];
   const copied = [...readFileSync(join(RECIPES, 'Dockerfile'), 'utf8').matchAll(/^COPY (?!--from)(.+) \S+$/gm)];
