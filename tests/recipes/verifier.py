@@ -2,7 +2,7 @@
 import asyncio, base64, collections, hashlib, json, logging, math, os, threading, time, types, weakref
 import encodings.idna, urllib.request  # the first here, since a fork may come while a thread imports it
 from concurrent.futures import Future, ThreadPoolExecutor
-KEYS_MAX, TOLD_MAX, PAIR_MAX, AT_ONCE, WAITING_MAX = 100_000, 1000, 1_000_000, 64, 500
+KEYS_MAX, TOLD_MAX, PAIR_MAX, AT_ONCE, WAITING_MAX, BODY_MAX = 100_000, 1000, 1_000_000, 64, 500, 1_000_000
 LOG = logging.getLogger(__name__)
 CODES = {"missing_api_key": (401, "No API key provided"), "invalid_api_key": (401, "Invalid or expired API key"),
          "insufficient_scope": (403, "Insufficient permissions"), "rate_limited": (429, "Rate limit exceeded"),
@@ -244,7 +244,7 @@ class KeyVerifier:
         sent = urllib.request.Request(self._url + path, urllib.parse.urlencode(form).encode(), self._headers)
         try:
             with self._open(sent, timeout=max(within, 0.01)) as response:
-                status, after, sent = response.status, response.headers.get("Retry-After") or "", response.read()
+                status, after, sent = response.status, response.headers.get("Retry-After") or "", response.read(BODY_MAX)
                 body = json.loads(sent) if sent.startswith(b"{") else {}
                 kinds = [type(body.get(name)) for name in ("fresh_ms", "bound_ms", "cursor", "changed")]
                 is_yes, is_no = kinds[:2] == [int, int], body.get("active") is False

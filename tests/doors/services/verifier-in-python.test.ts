@@ -196,6 +196,29 @@ for args in [(KEY,), (None, read), (5, read), (KEY, read), (KEY, None)]:
     expect(stderr.trim().split('\n').sort()).toEqual(lines.sort());
   });
 
+  test('of an answer that does not end it reads a part, lets nobody in, and says so', async () => {
+    const [toSendMib, readMibMax] = [256, 64];
+    let sentMib = 0;
+    const endless = () => {
+      const endMib = sentMib + toSendMib; // or a client that reads on would fill the machine's memory
+      return new ReadableStream({
+        pull(controller) {
+          controller.enqueue(new Uint8Array(1024 * 1024));
+          sentMib += 1;
+          if (sentMib >= endMib) controller.close();
+        },
+      });
+    };
+    using server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response(endless()) });
+    const url = server.url.origin;
+    const { stdout, stderr } = await pythonRun(`verifier = KeyVerifier("${url}", "${service.id}", "a key")
+print(verifier.verify("a key").status)
+verifier.close()`);
+    expect(stdout).toBe('503\n');
+    expect(stderr).toContain(`${url}: POST /changes: got 200\n`);
+    expect(sentMib).toBeLessThan(readMibMax);
+  });
+
   test('a million units of a key within moments are told, and it goes on listening', async () => {
     await using unbound = await startServers('embedded', ['bun'], { RATE_LIMIT_REQUESTS: '0' });
     const service = await unbound.createKey('operator', ['introspect']);
