@@ -3,6 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
+import { verifyBearerToken } from '@modelcontextprotocol/server';
 import { createVerifier, type Verifier, type VerifierOptions } from '../../../src/doors/services/verifier.ts';
 import {
   decided,
@@ -74,6 +75,18 @@ test('a good key is let in, with who is behind it', async () => {
     parent: null,
   });
   await waitFor(() => verifier.knownForMs() < BOUND_MS);
+});
+
+test.each([{}, { expiresInDays: 1 }])('an MCP server of the official SDK admits a key made with %j', async (input) => {
+  const { key, id } = await at.createKey('alice', ['read'], input);
+  const verifyAccessToken = async (token: string) => {
+    const caller = await decided(() => verifier.verify(token));
+    if (!caller.ok) throw new Error(caller.problem.detail);
+    // `expiresAt` as src/api/README.md has it.
+    return { token, clientId: caller.keyId, scopes: [...caller.scopes], expiresAt: caller.expiresAtS ?? Infinity };
+  };
+  const options = { verifier: { verifyAccessToken }, requiredScopes: ['read'] };
+  expect(await verifyBearerToken(`Bearer ${key}`, options)).toMatchObject({ clientId: id });
 });
 
 test('what it hands out is frozen: nobody adds to what the next check gets', async () => {
