@@ -39,7 +39,7 @@ export const verb = command({
       let heads = [HEADS];
       async function write(page: readonly KeyEvent[]): Promise<void> {
         if (json) await io.writeJson(page.map(eventObject));
-        else if (page.length > 0 || heads.length > 0) await io.writeTable([...heads, ...page.map(eventCells)]);
+        else await io.writeTable([...heads, ...page.map(eventCells)]);
         heads = [];
       }
 
