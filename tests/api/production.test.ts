@@ -71,10 +71,14 @@ describe('start', () => {
     expect((await fetch(server.url)).status).toBe(200);
   });
 
+  test('succeeds outside production with an issuer that can’t be reached', async () => {
+    await using server = await startServer({ env: { JWT_ISSUER: 'http://127.0.0.1:1' } });
+    expect((await fetch(server.url)).status).toBe(200);
+  });
+
   test.each<[string, (issuer: string) => Record<string, string>]>([
     ['with an issuer', (issuer) => ({ ...env, JWT_ISSUER: issuer })],
     ['with a key set, reached or not', () => ({ ...env, JWT_JWKS_URL: 'http://127.0.0.1:1/jwks' })],
-    ['outside production with an issuer that can’t be reached', () => ({ JWT_ISSUER: 'http://127.0.0.1:1' })],
   ])('succeeds %s', async (_what, envOf) => {
     await using issuer = await createIssuer();
     await using app = await createTestApp({ env: { JWT_SECRET: undefined, ...envOf(issuer.url) } });
