@@ -286,15 +286,20 @@ describe('what is announced', () => {
   });
 });
 
-test('a call of a prompt counts against the rate limit of its key, and its response says so', async () => {
-  await using app = await serve((deps) => [visit(deps)], { RATE_LIMIT_REQUESTS: '2' });
-  const headers = { 'x-api-key': await insertKey(app, 'alice', ['read']) };
-  const get = () => post(app, request('prompts/get', PORTO), headers);
+test('a call of a prompt counts against the rate limits of its key and owner, and its response says so', async () => {
+  await using app = await serve((deps) => [visit(deps)], { RATE_LIMIT_REQUESTS: '2', OWNER_RATE_LIMIT: '3/1h' });
+  const keyOf = async (owner: string) => ({ 'x-api-key': await insertKey(app, owner, ['read']) });
+  const headers = await keyOf('alice');
+  const get = (by = headers) => post(app, request('prompts/get', PORTO), by);
   expect((await get()).headers.get('ratelimit')).toStartWith('"key";r=1;');
   await post(app, request('completion/complete', complete('city', '')), headers);
   const refused = await get();
   expect(refused.body.error).toMatchObject({ code: -31000, data: { code: 'rate_limited' } });
   expect(refused.headers.get('ratelimit')).toStartWith('"key";r=0;');
+  const other = await keyOf('alice');
+  expect((await get(other)).body.result).toBeDefined();
+  const data = { code: 'rate_limited', retryAfterS: expect.any(Number), of: 'owner' };
+  expect((await get(other)).body.error).toMatchObject({ code: -31000, data });
 });
 
 test('a call of a prompt that is refused before its key is looked at says what one of a tool says', async () => {
