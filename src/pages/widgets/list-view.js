@@ -76,9 +76,11 @@ function foundWords({ keys, said: { id, more } }) {
 }
 
 function statesOf(list) {
-  const { keys, only } = list;
+  const { keys, only, cursor } = list;
   const button = (state, label, number) =>
-    pill(`state ${state}`, html`${label} ${inWords(number)}`, state === only, () => change(list, { only: state }));
+    pill(`state ${state}`, html`${label} ${inWords(number)}${cursor !== null && '+'}`, state === only, () =>
+      change(list, { only: state }),
+    );
   const counts = Object.entries(STATES).map(([state, [label]]) => {
     const number = keys.filter((key) => key.state === state).length;
     return number > 0 && button(state, label, number);

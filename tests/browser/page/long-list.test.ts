@@ -65,8 +65,10 @@ describeInBrowser('a list in pages', (browser) => {
       for (const text of [id, 'billing-export-of-production']) {
         await page.getByRole('button', { name: 'Refresh' }).click();
         await page.getByText(/^The newest \d+ keys$/).waitFor();
+        await page.getByRole('button', { name: /^All \d+\+$/ }).waitFor(); // there are more
         await paste(page, search, text);
         await page.getByText(`1 of ${KEYS + 1} keys`, { exact: true }).waitFor();
+        await page.getByRole('button', { name: `All ${KEYS + 1}`, exact: true }).waitFor();
         expect(await search.inputValue()).toBe(text);
         expect(await page.getByText('None of your keys').count()).toBe(0);
         await search.fill('');
