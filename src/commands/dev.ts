@@ -37,4 +37,8 @@ function dev(): void {
   }
 }
 
-if (import.meta.main) dev();
+if (import.meta.main) {
+  const args = process.argv.slice(2);
+  if (args.length === 0) dev();
+  else process.exitCode = await (await import('./all.ts')).main(['dev', ...args]); // help, or a refusal
+}

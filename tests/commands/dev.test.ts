@@ -5,8 +5,9 @@ import { appendFileSync, existsSync, readFileSync, rmSync, symlinkSync, writeFil
 import { join } from 'node:path';
 import { scripts } from '../../package.json';
 import { callOver, userHeaders, userOn } from '../support/client.ts';
+import { run } from '../support/command.ts';
 import { rows } from '../support/everything.ts';
-import { diskFolder, fill } from '../support/folder.ts';
+import { diskFolder, fill, temporaryFolder } from '../support/folder.ts';
 import { jsonLines, keysProcess } from '../support/keys-command.ts';
 import { executable } from '../support/packed.ts';
 import { commandOf, startServer } from '../support/server-process.ts';
@@ -46,6 +47,14 @@ test('it takes over a tool that appears, changes, breaks and is mended, and star
   await waitFor(() => (dev.stderr().match(/listening on/g)?.length ?? 0) > before);
   expect(await dev.stop()).toBe(0); // with the server: its stdout has ended too
 }, 180_000);
+
+test.each([
+  ['--port 8080', { code: 2, stdout: '', stderr: 'mcp-key-server: there is no option --port\nusage: dev\n' }],
+  ['--help', { code: 0, stdout: expect.stringMatching(/^usage: dev\n/), stderr: '' }],
+])('with %s it serves nothing, and says why', async (args, said) => {
+  const command = [process.execPath, join(import.meta.dir, '../../src/commands/dev.ts'), ...args.split(' ')];
+  expect(await run(command, { cwd: temporaryFolder() })).toEqual(said);
+});
 
 test('SIGHUP, too, ends it with its server', async () => {
   const command = [process.execPath, join(import.meta.dir, '../../src/commands/dev.ts')];
