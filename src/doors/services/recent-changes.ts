@@ -39,7 +39,8 @@ interface Known extends ChangesSince {
 
 /**
  * The state of a cursor. `known`: in memory, with the changes since. `older`: not in memory; `readBackTo` reads them.
- * `gone`: no longer kept, or no cursor. `unknown`: ahead of this process, or of a database that was lost; a poll decides.
+ * `gone`: no longer kept, or no cursor. `unknown`: ahead of this process, of a database that was lost, or of a change that was
+ * deleted; a poll decides.
  */
 type CursorState =
   | { readonly is: 'known'; readonly changes: readonly Change[] }
