@@ -17,7 +17,7 @@ const certificateOf = (pem: string) => new X509Certificate(pem);
 
 export type Tls = ReturnType<typeof readTls>;
 
-/** Reads the certificate, followed by its chain, and its private key. Throws an Error that says which file can't be used, and why. */
+/** Reads the certificate, with its chain, and its private key. Throws an Error that says which file can't be used, and why. */
 export function readTls({ certFile, keyFile }: NonNullable<Config['tls']>) {
   const cert = readPem('TLS_CERT_FILE', 'a certificate', certFile, CERTIFICATES, certificateOf);
   const key = readPem('TLS_KEY_FILE', 'a private key', keyFile, PRIVATE_KEYS, createPrivateKey);

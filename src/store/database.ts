@@ -72,8 +72,8 @@ const NOW: Statement = { sql: "SELECT (julianday('now') - 2440587.5) * 86400000 
 export const nowMsOf = async (db: Database): Promise<number> => Number(firstOf(await db.read(NOW)).now_ms);
 
 /**
- * Fails if the database is read-only, can't sync, or has no room for what one change of a key writes. It writes a code that nobody has
- * and that has ended, which the upkeep deletes. A row that stays the same would write no page.
+ * Fails if the database is read-only, can't sync, or has no room for what one change of a key writes. It writes a code that
+ * nobody has and that has ended, which the upkeep deletes. A row that stays the same would write no page.
  */
 export const WRITE_PROBE: Statement = {
   sql: `INSERT INTO codes (hash, ends_at_ms, content) VALUES ('probe', 0, hex(randomblob(32768)))

@@ -105,7 +105,7 @@ const WHOLE_RECORD: ApiKeyRecord = {
 
 export const COLUMNS: readonly string[] = columnsOf(WHOLE_RECORD).names;
 
-/** Selects columns of a table. JSON is written anew: constraints let in what a shell types as JSON5, which no parser here reads. */
+/** Selects columns of a table. JSON is written anew: constraints let in a shell's JSON5, which no parser here reads. */
 export const selected = (table: string, columns: readonly string[]): string =>
   columns
     .map((name) => (JSON_COLUMNS.includes(name) ? `json(${table}.${name}) AS ${name}` : `${table}.${name}`))

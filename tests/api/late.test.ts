@@ -25,7 +25,10 @@ interface Started extends AsyncDisposable {
   revoke(): Promise<void>;
 }
 
-/** An app with `slow`, which reports progress, `quick`, which responds at once, `failing` and `telling`, `for_users` and `for_both`. */
+/**
+ * An app with `slow`, which reports progress, `quick`, which responds at once, `failing` and `telling`, `for_users` and
+ * `for_both`.
+ */
 async function start(): Promise<Started> {
   const schema = { input: v.strictObject({}), output: v.strictObject({ done: v.boolean() }) };
   const app = await createTestApp({

@@ -196,7 +196,8 @@ test('what a name has to move the cursor, or to turn the text around, is not sho
   await using app = await createTestApp({ store: 'embedded' });
   await app.createKey('alice');
   const path = join(app.folder, 'keys.db');
-  await executeAt(`file:${path}`, "UPDATE api_keys SET name = 'a' || char(27) || '[2Jb' || char(8238) || 'c'"); // no tool takes the first
+  // No tool takes the first.
+  await executeAt(`file:${path}`, "UPDATE api_keys SET name = 'a' || char(27) || '[2Jb' || char(8238) || 'c'");
   const { stdout } = await keysCommand({ DATABASE_URL: `file:${path}` }, ['list']);
   expect(stdout).toContain(' a[2Jbc ');
 });

@@ -73,7 +73,7 @@ const FORGET_EVENTS = 'DELETE FROM key_events WHERE seq BETWEEN ?2 AND ?3 AND ow
 const HAS_EVENTS = `SELECT 1 FROM key_events
 WHERE seq BETWEEN ?2 AND ?3 AND owner = ?1 AND kind <> 'owner_deleted' LIMIT 1`;
 
-/** Creates the store. Its functions throw a StoreOutage while the database is out of reach; writes are idempotent (KeyStore). */
+/** Creates the store. Its functions throw a StoreOutage while the database is away; writes are idempotent (KeyStore). */
 export function createOwnerStore(db: Database) {
   /** Returns ranges over all events as arguments, and the seq of the event that the owner was deleted. */
   async function rangesOf(owner: string) {

@@ -98,7 +98,7 @@ function withWait(sentence, waitS) {
   return `${sentence.replace(/; try again( later)?$/, '')}; try again ${wait}`;
 }
 
-/** The outcome without a valid token, or of a session before. It has no words: the sign-in card says why, or nobody reads it. */
+/** The outcome without a valid token, or of a session before. No words: the sign-in card says why, or nobody reads it. */
 const SIGNED_OUT = { status: 401, ...failed('') };
 
 const newest = new Map(); // the last read since something changed, by what it asked for

@@ -52,7 +52,7 @@ export type Decide = (parameters: URLSearchParams, caller: Caller) => Promise<De
 
 const CHALLENGE = /^[\w-]{43}$/;
 
-/** What the page or the redirect repeats, and nothing else bounds: a client that nobody has listed may name any loopback URI. */
+/** What the page or the redirect repeats, and nothing else bounds: a client that isn't listed may name any loopback URI. */
 const REPEATED = ['state', 'scope', 'redirect_uri'];
 /** The most characters of each. Bun takes no longer URL; a form may be longer, but unread responses must stay small. */
 const REPEATED_CHARS_MAX = 16 * 1024;

@@ -59,7 +59,7 @@ const POOL_BYTES = 4096;
 const TRACE_ID_BYTES = 16;
 const SPAN_ID_BYTES = 8;
 
-/** Creates the function that makes random ids in hex. From a pool: each call of the generator costs as much as a thousand bytes. */
+/** Creates the function that makes random hex ids, from a pool: a call of the generator costs as much as 1,000 bytes. */
 function createIds(random: RandomBytes) {
   let pool = '';
   let at = 0;

@@ -77,5 +77,6 @@ function fail(line: string): number {
   return 1;
 }
 
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130)); // what was started ends as well
+// What was started ends as well.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130));
 process.exit(await run(process.argv.slice(2)));
