@@ -5,7 +5,7 @@ import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage } from '../../ground/result.ts';
 import { expected, reasonOf } from '../../ground/text.ts';
 import type { Database, Statement } from '../../store/database.ts';
-import { embeddedDatabase } from '../../store/embedded/database.ts';
+import { type EmbeddedDatabase, embeddedDatabase } from '../../store/embedded/database.ts';
 import { isBusy, openSqlite } from '../../store/embedded/sqlite.ts';
 import { migrate, SCHEMA_VERSION } from '../../store/schema.ts';
 
@@ -41,7 +41,7 @@ function mayBeReplica(file: string): boolean {
 }
 
 /** Opens the replica's file, or makes it. `anew`: it is damaged, so it is replaced. */
-export async function openReplica(file: string, anew: boolean): Promise<Database> {
+export async function openReplica(file: string, anew: boolean): Promise<EmbeddedDatabase> {
   makePrivate(marker(file));
   makePrivate(file);
   const found = anew ? null : await fitAt(file);
@@ -52,13 +52,13 @@ export async function openReplica(file: string, anew: boolean): Promise<Database
  * Opens what has taken the place of the file, or makes it anew if nothing has. Null: another version has put its own there,
  * which stays, or each would replace the other's for ever.
  */
-export async function openInPlace(file: string): Promise<Database | null> {
+export async function openInPlace(file: string): Promise<EmbeddedDatabase | null> {
   const { size = 0 } = statSync(file, { throwIfNoEntry: false }) ?? {};
   return size === 0 ? openReplica(file, false) : fitAt(file);
 }
 
 /** Returns the file's database if it is usable, or else null. */
-async function fitAt(file: string): Promise<Database | null> {
+async function fitAt(file: string): Promise<EmbeddedDatabase | null> {
   const db = embeddedDatabase(file);
   const found = await db.read(IS_FIT).catch((error) => {
     if (isOutage(error, 'damaged')) return [];
@@ -82,7 +82,7 @@ async function withLock<T>(file: string, run: () => Promise<T>): Promise<T> {
   }
 }
 
-async function make(file: string): Promise<Database> {
+async function make(file: string): Promise<EmbeddedDatabase> {
   for (const part of PARTS) rmSync(file + part, { force: true });
   makePrivate(file);
   const db = embeddedDatabase(file);

@@ -33,7 +33,7 @@ type State =
 const AWAY = 'the primary is away';
 const REPLACED = 'the primary was replaced';
 const LOST = 'it is of another database, or holds what its primary has lost';
-const DISPLACED = 'its file was moved, removed or replaced';
+const DISPLACED = 'its file was moved, removed, replaced or cut';
 const DAMAGED = 'its file is damaged';
 
 /** Creates a replica that is opened later. Throws if the file belongs to another program, or is a database of keys. */
@@ -134,7 +134,7 @@ export class Replica {
     }
     if (this.#state.is !== 'not_open') return this.#state.local;
     const local = other ?? (await openReplica(this.#file, this.#state.isDamaged));
-    this.#place = placeOf(this.#file);
+    this.#place = placeOf(this.#file, local.logBytes);
     this.#state = { is: 'copying', local, kept: true };
     return local;
   }

@@ -200,7 +200,7 @@ export type FilePlace = ReturnType<typeof placeOf>;
  * Remembers the place of the file at `path`, and of its log, which must be open. `logBytes` returns how long the log is by
  * its index.
  */
-export function placeOf(path: string, logBytes = () => 0) {
+export function placeOf(path: string, logBytes: () => number) {
   const file = lstatSync(path).isSymbolicLink() ? realpathSync(path) : path; // the log is beside the file itself
   const [wal, shm] = [`${file}-wal`, `${file}-shm`];
   const [fileThen, walThen, shmThen] = [idAt(path), idAt(wal), idAt(shm)];

@@ -374,7 +374,7 @@ describe('the file', () => {
       await Promise.all(apps.map(opened));
       for (const part of ['', '-wal', '-shm']) rmSync(file + part);
       for (const app of apps) await openedAgain(app, 2);
-      const reason = 'its file was moved, removed or replaced';
+      const reason = 'its file was moved, removed, replaced or cut';
       for (const app of apps) {
         expect(await app.log()).toContainEqual(expect.objectContaining({ event: 'replica not in use', reason }));
       }
@@ -400,6 +400,19 @@ describe('the file', () => {
     await openedAgain(app, 2);
     const reason = 'its file is damaged';
     expect(await app.log()).toContainEqual(expect.objectContaining({ event: 'replica not in use', reason }));
+  });
+
+  test('a replica whose write-ahead log is emptied while it is in use is made anew', async () => {
+    await using sqld = await startPrimary();
+    const file = newFile();
+    await using app = await createTestApp({ store: withReplica(sqld, file) });
+    await opened(app);
+    truncateSync(`${file}-wal`);
+    await openedAgain(app, 2);
+    const reason = 'its file was moved, removed, replaced or cut';
+    expect(await app.log()).toContainEqual(expect.objectContaining({ event: 'replica not in use', reason }));
+    using here = openDatabase(`file:${file}`);
+    expect((await here.execute('PRAGMA quick_check')).rows).toEqual([{ quick_check: 'ok' }]);
   });
 
   test('a replica file in whose place another version has put its own stays, and this one goes on with the one it has', async () => {
