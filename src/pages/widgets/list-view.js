@@ -78,7 +78,7 @@ function foundWords({ keys, said: { id, more } }) {
 function statesOf(list) {
   const { keys, only, cursor } = list;
   const button = (state, label, number) =>
-    pill(`state ${state}`, html`${label} ${inWords(number)}${cursor !== null && '+'}`, state === only, () =>
+    pill(`state ${state}`, html`${label} ${inWords(number)}${cursor && '+'}`, state === only, () =>
       change(list, { only: state }),
     );
   const counts = Object.entries(STATES).map(([state, [label]]) => {
