@@ -90,8 +90,6 @@ const COST_MAX = 1000;
 /** How long a check waits for an answer: twice the bound within these, and the longest before the first response. */
 const QUESTION_MS_MIN = 1000;
 const QUESTION_MS_MAX = 5000;
-/** Longer responses are not the server's. */
-const RESPONSE_BYTES_MAX = 1_000_000;
 /** Questions at once. A runtime opens some 256 connections, of which the loop always needs one. */
 const QUESTIONS_MAX = 64;
 /** Questions that wait for their turn. More would wait too long for it. */
@@ -792,23 +790,11 @@ class Server {
 
 async function readResponse(response: Response, path: string): Promise<ServerResponse> {
   const retryAfterS = Number(response.headers.get('retry-after'));
-  const parsed: unknown = await jsonIn(response).catch(() => null);
+  const parsed: unknown = await response.json().catch(() => null);
   const body: Body = typeof parsed === 'object' && parsed !== null ? (parsed as Body) : {};
   if (response.ok && !isAnswer(body, path)) throw new Error('expected an answer of an mcp-key-server');
   // The server says whole seconds; with 0, or less, of something before it the loop would never pause.
   return { status: response.status, retryAfterS: retryAfterS >= 1 ? retryAfterS : undefined, body };
-}
-
-/** Throws an Error for a body that is too long, or no JSON. */
-async function jsonIn({ body }: Response): Promise<unknown> {
-  const chunks: Uint8Array<ArrayBuffer>[] = [];
-  let bytes = 0;
-  for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array<ArrayBuffer>>) {
-    bytes += chunk.byteLength;
-    if (bytes > RESPONSE_BYTES_MAX) throw new Error('too long');
-    chunks.push(chunk);
-  }
-  return JSON.parse(await new Blob(chunks).text());
 }
 
 /** Returns whether a successful response is the server's, not that of something in front of it. */

@@ -17,7 +17,6 @@ import {
 import { callOver } from '../../support/client.ts';
 import { run } from '../../support/command.ts';
 import { ROOT } from '../../support/documents.ts';
-import { READ_MIB_MAX, startEndless } from '../../support/endless.ts';
 import { everything, rows } from '../../support/everything.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -321,21 +320,6 @@ describe('one that is set up wrongly', () => {
     expect(await own.verify('a key')).toMatchObject({ ok: false, status: 503 });
     await own.close();
     expect(said).toEqual([expect.stringContaining('expected an answer of an mcp-key-server')]);
-  });
-
-  test('of a server whose answers do not end says so, and reads a part of each', async () => {
-    using endless = startEndless();
-    const said: string[] = [];
-    const own = createVerifier({
-      url: endless.url,
-      id: 'x',
-      key: 'x',
-      onError: ({ message }) => void said.push(message),
-    });
-    expect(await own.verify('a key')).toMatchObject({ ok: false, status: 503 });
-    await own.close();
-    expect(said).toEqual([expect.stringContaining('expected an answer of an mcp-key-server')]);
-    expect(endless.sentMib()).toBeLessThan(READ_MIB_MAX);
   });
 
   test('writes a line if nobody wants to be told', async () => {
