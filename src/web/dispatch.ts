@@ -87,7 +87,7 @@ export function createDispatch(options: DispatchOptions) {
 
   /**
    * Adds the headers that don't depend on the handler, like CORS and HSTS. A response to HEAD keeps its body: the
-   * runtime (for Deno its main) drops it, and sends its length.
+   * runtime (for Deno its main) drops it, and sends its length. A connection with CONNECT ends: Bun may read no more of it.
    */
   function finish(response: Response, context: RequestContext, found: Route | undefined, isReadable: boolean): void {
     const { origin, secure, idIsGiven, requestId, observed } = context;
@@ -105,7 +105,7 @@ export function createDispatch(options: DispatchOptions) {
     } catch (error) {
       log.error('internal error', { requestId, error }); // the response is there, and must leave
     }
-    if (isDraining) response.headers.set('Connection', 'close');
+    if (isDraining || context.method === 'CONNECT') response.headers.set('Connection', 'close');
   }
 
   return {

@@ -108,6 +108,16 @@ describe('what can be read in only one way is read that way', () => {
   });
 });
 
+test.each([
+  ['another server', 'example.com:443', 405],
+  ['a URL', 'http://localhost/', 405],
+  ['no path', '*', 405],
+  ['a path', '/', 405],
+  ['keys for other services', '/verify', 401],
+])('CONNECT ends its connection, on which a proxy could send others’ requests: %s', async (_what, target, status) => {
+  expect(await statusesOf(`CONNECT ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`)).toEqual([status]);
+});
+
 test('two Host headers are refused', async () => {
   const head = 'GET / HTTP/1.1\r\nConnection: close\r\n';
   for (const hosts of [
