@@ -88,6 +88,14 @@ describe.each(RECIPES)('%s', (program, recipe) => {
       expect(logs()).not.toContain('192.0.2.66');
     });
 
+    test('no CONNECT reaches a server, after which the client would go on past the proxy', async () => {
+      expect(await proxy.sendLines([`CONNECT ${new URL(proxy.url).host} HTTP/1.1`])).toMatch(/^HTTP\/1\.[01] 40[05] /);
+      const id = 'after-a-connect';
+      await proxy.fetch('/', { headers: { 'x-request-id': id } });
+      await waitFor(() => logLineOf(id) !== undefined);
+      expect(logs()).not.toContain('"CONNECT"');
+    });
+
     test('a client can’t say that it came over HTTPS where it did not', async () => {
       const [server] = servers;
       const plain = await fetch(`${server?.url}/tools/list_api_keys`, { method: 'POST', headers: alice });

@@ -160,6 +160,14 @@ describe.each(RECIPES)('%s', (program, recipe) => {
       }
     });
 
+    test('no CONNECT reaches the service, after which the client would go on unasked', async () => {
+      const { key } = await makeKey(keys.url);
+      const before = service.requests.length;
+      const answer = await proxy.sendLines([`CONNECT ${new URL(proxy.url).host} HTTP/1.1`, `X-API-Key: ${key}`]);
+      expect(answer).toMatch(/^HTTP\/1\.[01] 40[05] /);
+      expect(service.requests.slice(before)).toEqual([]);
+    });
+
     test('the service gets the address and the protocol that the proxy saw, whatever the client says', async () => {
       const { key } = await makeKey(keys.url);
       const forged = { 'x-forwarded-for': '192.0.2.66', 'x-forwarded-proto': 'forged' };
