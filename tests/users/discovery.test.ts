@@ -71,6 +71,31 @@ test.each(UNUSABLE)('metadata that %s is 503, and asked for again a second later
   expect((await present(app, issuer)).status).toBe(200);
 });
 
+test('an issuer that was away at the start, and then turns out to have another name, is logged with both reasons', async () => {
+  await using issuer = await createIssuer();
+  await using app = await createTestApp({
+    env: {
+      JWT_SECRET: undefined,
+      JWT_ISSUER: issuer.url,
+      KEYS_PAGE_CLIENT_ID: 'page',
+      PUBLIC_URL: 'http://127.0.0.1:3000',
+    },
+  });
+  const ofOutage = (name: string) => `the issuer's metadata ${name}`;
+  const reasons = [ofOutage('answered 503'), ofOutage('names another issuer, "http://127.0.0.1:1"')];
+  for (const response of [new Response('', { status: 503 }), Response.json({ issuer: 'http://127.0.0.1:1' })]) {
+    issuer.overrides.set(METADATA, () => response.clone());
+    for (let calls = 0; calls < 3; calls += 1) {
+      expect((await present(app, issuer, { aud: 'http://127.0.0.1:3000' })).status).toBe(503);
+      expect((await fetch(`${app.url}/keys`)).status).toBe(200);
+      app.clock.advance(5000); // the pause after a failure
+    }
+  }
+  for (const out of ['key set out of reach', 'issuer out of reach']) {
+    expect((await app.log()).filter(({ event }) => event === out).map(({ reason }) => reason)).toEqual(reasons);
+  }
+});
+
 test('a key set that moves is found when the old one is five minutes old', async () => {
   await using issuer = await createIssuer();
   await using app = await appFor(issuer.url);

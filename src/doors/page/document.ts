@@ -149,7 +149,7 @@ const FAILURE_PAUSE_MS = 5000;
 /** Creates what finds where people sign in, named by the issuer's host. Its `endpoints` are null while it is out of reach. */
 function issuerFinder(signIn: { readonly issuer: string }, resource: string, clock: Clock, log: Log) {
   const { issuer } = signIn;
-  const outage = createOutageLog(log, { on: 'issuer out of reach', off: 'issuer back' });
+  const outage = createOutageLog(log, { on: 'issuer out of reach', off: 'issuer back', eachReason: true });
   const { current, refresh } = createIssuerCache(() => discover(issuer, endpointsIn, WAIT_MS_MAX, clock), {
     ttlMs: ENDPOINTS_TTL_MS,
     pauseMs: FAILURE_PAUSE_MS,
