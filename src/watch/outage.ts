@@ -10,26 +10,27 @@ export interface OutageEvents {
   readonly on: WarnEvent;
   /** The event at the end. If left out, the caller logs the end with more detail. */
   readonly off?: InfoEvent;
-  /** Whether a different reason is logged, too. */
+  /** Whether each further reason is logged, too: once, for two may alternate as long as it lasts. */
   readonly eachReason?: boolean;
   /** The issuer that is out of reach, where there may be several. */
   readonly issuer?: string | undefined;
 }
 
 export function createOutageLog(log: Log, { on, off, eachReason = false, issuer }: OutageEvents) {
-  let reason: string | null = null;
+  const logged = new Set<string>(); // reasons
   return {
     /** Returns true from the first `began` to the next `ended`. */
     get isOn(): boolean {
-      return reason !== null;
+      return logged.size > 0;
     },
-    began(why: string): void {
-      if (reason === null || (eachReason && why !== reason)) log.warn(on, { reason: why, issuer });
-      reason = why;
+    began(reason: string): void {
+      if (logged.size > 0 && (!eachReason || logged.has(reason))) return;
+      log.warn(on, { reason, issuer });
+      logged.add(reason);
     },
     ended(): void {
-      if (reason !== null && off !== undefined) log.info(off, { issuer });
-      reason = null;
+      if (logged.size > 0 && off !== undefined) log.info(off, { issuer });
+      logged.clear();
     },
   };
 }

@@ -26,7 +26,7 @@ const EVENTS = { on: 'database not opened', off: 'database opened' } as const;
 
 function twice(outage: ReturnType<typeof createOutageLog>): void {
   outage.ended();
-  for (const reason of ['hangs', 'hangs', 'refuses']) outage.began(reason);
+  for (const reason of ['hangs', 'hangs', 'refuses', 'hangs', 'refuses']) outage.began(reason);
   expect(outage.isOn).toBe(true);
   for (let times = 0; times < 2; times += 1) outage.ended();
   expect(outage.isOn).toBe(false);
@@ -41,7 +41,7 @@ test('an outage has one line, and its end another', async () => {
   ]);
 });
 
-test('where each reason counts, a new one has a line too', async () => {
+test('where each reason counts, each has one line, also if two alternate', async () => {
   expect(await linesOf({ ...EVENTS, eachReason: true }, twice)).toEqual([
     'warn database not opened hangs',
     'warn database not opened refuses',
