@@ -132,6 +132,13 @@ describe.skipIf(isMissing('caddy'))('an MCP server without authentication, behin
     expect([headers?.get('x-key-id'), headers?.get('x-key-owner')]).toEqual([id, 'alice']);
   });
 
+  test('no CONNECT reaches the service, after which the client would go on unasked', async () => {
+    const { key } = await create(['read']);
+    const before = seen.length;
+    const answer = await proxy.sendLines(['CONNECT /mcp HTTP/1.1', `X-API-Key: ${key}`]);
+    expect([answer.split('\r\n')[0], seen.length]).toEqual(['HTTP/1.1 405 Method Not Allowed', before]);
+  });
+
   test('a refusal names the service’s own metadata, which names the key server; one for want of scopes is no challenge', async () => {
     const metadata = `${proxy.url}/.well-known/oauth-protected-resource/mcp`;
     const post = (headers: Record<string, string>) =>
