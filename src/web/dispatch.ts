@@ -87,7 +87,8 @@ export function createDispatch(options: DispatchOptions) {
 
   /**
    * Adds the headers that don't depend on the handler, like CORS and HSTS. A response to HEAD keeps its body: the
-   * runtime (for Deno its main) drops it, and sends its length. A connection with CONNECT ends: Bun may read no more of it.
+   * runtime (for Deno its main) drops it, and sends its length. After CONNECT nobody may use the connection again: Bun may
+   * read no more of it, and closes it; Deno takes a body for further requests, and leaves the end to the client.
    */
   function finish(response: Response, context: RequestContext, found: Route | undefined, isReadable: boolean): void {
     const { origin, secure, idIsGiven, requestId, observed } = context;
