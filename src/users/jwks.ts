@@ -42,7 +42,8 @@ export function createJwks(options: JwksOptions): VerificationKeys {
     return last.keys;
   }
 
-  const outage = createOutageLog(log, { on: 'key set out of reach', off: 'key set back', eachReason: true, issuer });
+  const eachReason = issuer === undefined; // a rule's issuer has one line
+  const outage = createOutageLog(log, { on: 'key set out of reach', off: 'key set back', eachReason, issuer });
   const cache = createIssuerCache(loadKeys, { ttlMs: JWKS_TTL_MS, pauseMs, lastsMs, clock, outage });
   const { current, refresh, get } = cache;
 
