@@ -115,18 +115,15 @@ describe.each(RECIPES)('%s', (program, recipe) => {
       }
     });
 
-    // Over HTTP/2, which fetch doesn't speak; each time as another client.
+    // Each time as another client.
     test('a body that is refused before its end takes no other client’s request with it', async () => {
       const body = join(temporaryFolder(), 'body');
       writeFileSync(body, 'x'.repeat(BODY_BYTES_MAX + 500_000));
-      const statusOf = async (path: string, ...args: string[]) => {
-        const command = ['curl', '-sk', '--http2', '-m', '10', '-o', '/dev/null', '-w', '%{http_code}', ...args];
-        const child = Bun.spawn([...command, proxy.url + path], { stdout: 'pipe', stderr: 'ignore' });
-        return new Response(child.stdout).text();
-      };
       for (let round = 0; round < 3; round += 1) {
-        await statusOf('/tools/get_data', '-H', 'Content-Type: application/json', '--data-binary', `@${body}`);
-        for (let calls = 0; calls < 2; calls += 1) expect(await statusOf('/tools/get_data', '-X', 'POST')).toBe('401');
+        await proxy.statusOverHttp2('/tools/get_data', '--json', `@${body}`);
+        for (let calls = 0; calls < 2; calls += 1) {
+          expect(await proxy.statusOverHttp2('/tools/get_data', '-X', 'POST')).toBe('401');
+        }
       }
     });
 

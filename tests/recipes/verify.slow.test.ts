@@ -1,12 +1,15 @@
 // Real proxies in front of a service that echoes what it gets, with their recipes as they stand here: they ask /verify.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { writeFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { lastYesAfter } from '../support/checked-service.ts';
 import { childOf } from '../support/children.ts';
 import { userOn } from '../support/client.ts';
 import { type Echoed, type EchoService, startEcho } from '../support/echo.ts';
+import { temporaryFolder } from '../support/folder.ts';
 import { type Backends, type FrontProxy, isMissing, type Program, startFrontProxy } from '../support/front-proxy.ts';
 import { FORGED, IDENTITY } from '../support/identity.ts';
 import { keysCommand } from '../support/keys-command.ts';
@@ -39,6 +42,16 @@ async function makeKey(url: string, input: object = {}, owner?: string): Promise
   const { status, body } = await (await userOn({ url }, owner)).create(input);
   expect(status).toBe(200);
   return body;
+}
+
+/** A service that refuses a body before its end. */
+function startEarlyService() {
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: ({ method }) => new Response(null, { status: method === 'POST' ? 413 : 200 }),
+  });
+  return { backend: { '127.0.0.1:8080': server.url.origin }, [Symbol.dispose]: () => void server.stop(true) };
 }
 
 /** A service that takes headers of any size, unlike Bun.serve. */
@@ -167,6 +180,23 @@ describe.each(RECIPES)('%s', (program, recipe) => {
       expect(answer).toMatch(/^HTTP\/1\.[01] 40[05] /);
       expect(service.requests.slice(before)).toEqual([]);
     });
+
+    // nginx speaks HTTP/2 only where its configuration says so.
+    if (program !== 'nginx') {
+      test('a body that is refused before its end takes no other client’s request with it', async () => {
+        using early = startEarlyService();
+        await using front = await startFrontProxy(program, recipe, { ...backends(keys, service), ...early.backend });
+        const [mallory, alice] = [await makeKey(keys.url), await makeKey(keys.url)];
+        const body = join(temporaryFolder(), 'body');
+        writeFileSync(body, 'x'.repeat(1_500_000));
+        for (let round = 0; round < 3; round += 1) {
+          await front.statusOverHttp2('/orders', '-H', `X-API-Key: ${mallory.key}`, '--data-binary', `@${body}`);
+          for (let calls = 0; calls < 2; calls += 1) {
+            expect(await front.statusOverHttp2('/orders', '-H', `X-API-Key: ${alice.key}`)).toBe('200');
+          }
+        }
+      });
+    }
 
     test('the service gets the address and the protocol that the proxy saw, whatever the client says', async () => {
       const { key } = await makeKey(keys.url);

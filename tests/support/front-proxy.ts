@@ -105,6 +105,12 @@ export async function startFrontProxy(
     fetch: (path: string, init?: RequestInit) => fetch(url + path, { ...init, tls: { ca } }),
     /** Sends a request with headers that `fetch` doesn't send, and `Connection: close`. */
     sendLines: (lines: readonly string[]) => sendLines(port, lines),
+    /** The status over HTTP/2, also where the proxy does not offer it, for curl with these arguments. */
+    async statusOverHttp2(path: string, ...args: readonly string[]): Promise<string> {
+      const command = ['curl', '-sk', '--http2-prior-knowledge', '-m', '10', '-o', '/dev/null', '-w', '%{http_code}'];
+      const child = Bun.spawn([...command, ...args, url + path], { stdout: 'pipe', stderr: 'ignore' });
+      return new Response(child.stdout).text();
+    },
     async [Symbol.asyncDispose]() {
       child.kill('SIGKILL');
       await child.exited;
