@@ -10,11 +10,13 @@ export interface OutageEvents {
   readonly on: WarnEvent;
   /** The event at the end. If left out, the caller logs the end with more detail. */
   readonly off?: InfoEvent;
-  /** Whether each further reason is logged, too: once, for two may alternate as long as it lasts. */
+  /** Whether further reasons are logged, too: each once, as two may alternate, and the first ten. */
   readonly eachReason?: boolean;
   /** The issuer that is out of reach, where there may be several. */
   readonly issuer?: string | undefined;
 }
+
+const REASONS_MAX = 10;
 
 export function createOutageLog(log: Log, { on, off, eachReason = false, issuer }: OutageEvents) {
   const logged = new Set<string>(); // reasons
@@ -24,7 +26,7 @@ export function createOutageLog(log: Log, { on, off, eachReason = false, issuer 
       return logged.size > 0;
     },
     began(reason: string): void {
-      if (logged.size > 0 && (!eachReason || logged.has(reason))) return;
+      if (logged.size >= (eachReason ? REASONS_MAX : 1) || logged.has(reason)) return;
       log.warn(on, { reason, issuer });
       logged.add(reason);
     },

@@ -50,6 +50,17 @@ test('where each reason counts, each has one line, also if two alternate', async
   ]);
 });
 
+test('where each reason counts, ten have a line, however many there are', async () => {
+  const lines = await linesOf({ ...EVENTS, eachReason: true }, ({ began, ended }) => {
+    for (let number = 0; number < 100; number += 1) began(`reason ${number}`);
+    ended();
+  });
+  expect(lines).toEqual([
+    ...Array.from({ length: 10 }, (_, number) => `warn database not opened reason ${number}`),
+    'info database opened',
+  ]);
+});
+
 test('without an event for its end, only the beginning of an outage is logged', async () => {
   expect(await linesOf({ on: 'database not opened' }, twice)).toEqual([
     'warn database not opened hangs',
