@@ -318,11 +318,12 @@ describe.each(rows(PROGRAMS, 2))('on %s', (program) => {
   }, 180_000);
 });
 
-/** Of 10 units that it lends, the check that leaves 2 asks for more; and no news is late. */
-const LENDS_TEN = { RATE_LIMIT_REQUESTS: '320', REVOCATION_LAG_MAX_MS: '8000' };
-
-test('close waits for a question under way that reports units, and all are counted', async () => {
-  await using at = await startServers('embedded', ['bun'], LENDS_TEN);
+/**
+ * Starts a server that lends ten units, and a verifier that has used eight, which are counted: the next check asks for more.
+ * From then on questions are held until `release`. No news is late.
+ */
+async function lendTen() {
+  const at = await startServers('embedded', ['bun'], { RATE_LIMIT_REQUESTS: '320', REVOCATION_LAG_MAX_MS: '8000' });
   const { key } = await at.createKey('alice');
   const verifier = createVerifier({ url: at.url, ...(await at.createKey('operator', ['introspect'])) });
   const isCounted = async (units: number) => Object.values(await at.usesOf('alice'))[0] === units;
@@ -336,40 +337,41 @@ test('close waits for a question under way that reports units, and all are count
     await released.promise;
     return passOn();
   };
+  return {
+    key,
+    verifier,
+    isCounted,
+    held: () => held,
+    release: released.resolve,
+    [Symbol.asyncDispose]: () => at[Symbol.asyncDispose](),
+  };
+}
+
+test('close waits for a question under way that reports units, and all are counted', async () => {
+  await using lent = await lendTen();
+  const { key, verifier, isCounted } = lent;
   expect((await verifier.verify(key)).ok).toBe(true);
-  await waitFor(() => held === 1);
+  await waitFor(() => lent.held() === 1);
   let isClosed = false;
   const closing = verifier.close().then(() => {
     isClosed = true;
   });
   await Bun.sleep(100);
   expect(isClosed).toBe(false);
-  released.resolve();
+  lent.release();
   await closing;
   await waitFor(() => isCounted(9));
 }, 180_000);
 
 test('close reports what a question would have that still waits for its turn', async () => {
-  await using at = await startServers('embedded', ['bun'], LENDS_TEN);
-  const { key } = await at.createKey('alice');
-  const verifier = createVerifier({ url: at.url, ...(await at.createKey('operator', ['introspect'])) });
-  const isCounted = async (units: number) => Object.values(await at.usesOf('alice'))[0] === units;
-  for (let checks = 0; checks < 8; checks += 1) expect((await verifier.verify(key)).ok).toBe(true);
-  await waitFor(() => isCounted(8));
-  const released = Promise.withResolvers<void>();
-  let held = 0;
-  at.between = async (path, passOn) => {
-    if (path !== '/introspect') return passOn();
-    held += 1;
-    await released.promise;
-    return passOn();
-  };
+  await using lent = await lendTen();
+  const { key, verifier, isCounted } = lent;
   const strangers = Array.from({ length: QUESTIONS_MAX }, () => verifier.verify(stranger()));
-  await waitFor(() => held === QUESTIONS_MAX);
+  await waitFor(() => lent.held() === QUESTIONS_MAX);
   expect((await verifier.verify(key)).ok).toBe(true);
   await verifier.close();
-  released.resolve();
+  lent.release();
   expect((await Promise.all(strangers)).filter(({ ok }) => ok)).toEqual([]);
-  expect(held).toBe(QUESTIONS_MAX);
+  expect(lent.held()).toBe(QUESTIONS_MAX);
   await waitFor(() => isCounted(9));
 }, 180_000);
