@@ -67,6 +67,16 @@ describe('a batch', () => {
     expect((await app.call('list_api_keys', {}, user)).body.keys).toEqual([]);
   });
 
+  test('shows each message what the key in it can call', async () => {
+    const created = await Promise.all([['read'], ['write']].map((scopes) => app.createKey('alice', { scopes })));
+    const asked = created.map(({ key }, id) => request('tools/list', { _meta: { api_key: key } }, id));
+    const { body } = await post(app, asked);
+    const names: string[][] = body.map(({ result }: { result: { tools: { name: string }[] } }) =>
+      result.tools.map(({ name }) => name),
+    );
+    expect(names).toEqual([['whoami', 'get_data'], ['whoami']]);
+  });
+
   test('refuses each element that is not a message on its own', async () => {
     const { status, body } = await post(app, [
       5,
