@@ -74,9 +74,9 @@ export function createRoutes(options: ApiOptions): readonly Route[] {
   const signInAt = (path: ProtectedPath): SignIn | null =>
     server === null ? null : { metadataUrl: (publicUrl) => metadataUrl(publicUrl, path), scopes, handsOutKeys };
   const methods = createMethods(offered, config.toolsList === 'all', clock, log);
-  const mcpOver = (transport: Transport): Mcp =>
-    observed.mcp(transport, createMcp({ methods, requestStates, run: observed.run(transport, options.run) }));
   const calledBy: CoreParts['calledBy'] = (request) => calledIn(offered, request);
+  const mcpOver = (transport: Transport): Mcp =>
+    observed.mcp(transport, createMcp({ methods, calledBy, requestStates, run: observed.run(transport, options.run) }));
   const mcp = mcpRoute({
     mcp: mcpOver('http'),
     calledBy,

@@ -29,8 +29,6 @@ export interface Failed {
   readonly error: RpcError;
   /** The status of the HTTP response; 200 by default. */
   readonly status?: 400 | 404;
-  /** The tool or prompt that the request names, if it is there. */
-  readonly operation?: Operation | undefined;
 }
 
 export interface PlannedCall {
@@ -199,20 +197,18 @@ function callOfNamed(
   { sender, era, capabilities }: Requester,
 ): Outcome {
   if (typeof name !== 'string') return failedOutcome('name must be a string');
+  if (!isObject(given)) return failedOutcome('arguments must be an object');
   const operation = operations.get(name);
-  if (!isObject(given)) return { ...failedOutcome('arguments must be an object'), operation };
   if (operation === undefined) return failedOutcome(unknown);
   const call = { operation, given };
   if (era === 'legacy' || operation.kind !== 'tool') return call;
   const header = mismatchedParam(operation.headerParams(), given, sender.context.headers);
-  if (header !== undefined) {
-    return { ...failedOutcome(mismatchMessage(header), CODES.headerMismatch, undefined, 400), operation };
-  }
+  if (header !== undefined) return failedOutcome(mismatchMessage(header), CODES.headerMismatch, undefined, 400);
   const { requiresClient } = operation;
   const requiredCapabilities = requiresClient && missingCapabilities(requiresClient, capabilities);
   if (requiredCapabilities === undefined) return call;
   const message = 'The tool needs a capability that the client did not declare';
-  return { ...failedOutcome(message, CODES.missingClientCapability, { requiredCapabilities }, 400), operation };
+  return failedOutcome(message, CODES.missingClientCapability, { requiredCapabilities }, 400);
 }
 
 /** Waits for a resource's content for a minute at most: its function may never end. */

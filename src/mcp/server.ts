@@ -15,7 +15,6 @@ import {
   CODES,
   eraFields,
   errorText,
-  type Id,
   progressReporter,
   progressTokenOf,
   type RequestMessage,
@@ -59,6 +58,8 @@ export type Mcp = (request: RequestMessage, peer: Peer) => Awaitable<Reply>;
 
 export interface McpOptions {
   readonly methods: ReadonlyMap<string, Method>;
+  /** Returns what the request calls; undefined if it calls nothing that is there. */
+  readonly calledBy: (request: RequestMessage) => Operation | undefined;
   readonly requestStates: RequestStates;
   readonly run: Run;
 }
@@ -68,7 +69,15 @@ const CACHE_MS = 3_600_000;
 
 const NOT_FOUND: RpcError = { code: CODES.methodNotFound, message: 'Method not found' };
 
-export function createMcp({ methods, requestStates, run }: McpOptions): Mcp {
+export function createMcp({ methods, calledBy, requestStates, run }: McpOptions): Mcp {
+  /** Replies to a request that makes no call. */
+  const refuse = (request: RequestMessage, { error, ...more }: Failed): Reply => ({
+    text: errorText(request.id, error),
+    errorCode: error.code,
+    operation: calledBy(request),
+    ...more,
+  });
+
   function callFor(request: RequestMessage, planned: PlannedCall, peer: Peer): Awaitable<Reply> {
     const lacking = lacksCredential(planned.operation, peer.sender, apiKeyIn(request.params));
     return chain(lacking, (isChallenged) => callNow(request, planned, peer, isChallenged));
@@ -79,9 +88,7 @@ export function createMcp({ methods, requestStates, run }: McpOptions): Mcp {
     const { sender, era, capabilities, begin, canceller } = peer;
     const isAsking = era === 'modern' && operation.kind !== 'completion';
     const asking = isAsking ? askingOf(requestStates, request.params, capabilities) : CANNOT_ASK;
-    if (!asking.ok) {
-      return errorReply(request.id, { error: { code: CODES.invalidParams, message: asking.error }, operation });
-    }
+    if (!asking.ok) return refuse(request, { error: { code: CODES.invalidParams, message: asking.error } });
     const key = apiKeyIn(request.params);
     const progress = isChallenged ? undefined : progressOf(request, begin?.());
     const call = callOf(sender.context, key, {
@@ -108,21 +115,20 @@ export function createMcp({ methods, requestStates, run }: McpOptions): Mcp {
   }
 
   function replyTo(request: RequestMessage, outcome: Outcome, peer: Peer): Awaitable<Reply> {
-    const { id } = request;
     if ('given' in outcome) return callFor(request, outcome, peer);
-    if ('error' in outcome) return errorReply(id, outcome);
+    if ('error' in outcome) return refuse(request, outcome);
     const { fields, cacheScope } = outcome;
     const cache = peer.era === 'modern' && cacheScope ? `"ttlMs":${CACHE_MS},"cacheScope":"${cacheScope}",` : '';
-    return { text: resultText(id, eraFields(peer.era) + cache + fields) };
+    return { text: resultText(request.id, eraFields(peer.era) + cache + fields) };
   }
 
   return (request, peer) => {
-    const { id, method, params } = request;
+    const { method, params } = request;
     const { era, refused } = peer;
     const found = methods.get(method);
-    if (refused !== undefined) return { ...errorReply(id, refused), isUnknown: found === undefined };
+    if (refused !== undefined) return { ...refuse(request, refused), isUnknown: found === undefined };
     if (found === undefined || (found.only ?? era) !== era) {
-      return { ...errorReply(id, { error: NOT_FOUND, ...(era === 'modern' && { status: 404 }) }), isUnknown: true };
+      return { ...refuse(request, { error: NOT_FOUND, ...(era === 'modern' && { status: 404 }) }), isUnknown: true };
     }
     return chain(found.run(params, peer), (outcome) => replyTo(request, outcome, peer));
   };
@@ -150,12 +156,6 @@ function isChallenge(
 }
 
 const CANNOT_ASK = { ok: true, value: undefined } as const;
-
-const errorReply = (id: Id, { error, ...more }: Failed): Reply => ({
-  text: errorText(id, error),
-  errorCode: error.code,
-  ...more,
-});
 
 /** Returns whether the call lacks the kind of credential that a client gets by signing in. */
 function lacksCredential({ credential }: Operation, sender: Sender, metaKey: string | null): Awaitable<boolean> {

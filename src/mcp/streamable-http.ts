@@ -99,7 +99,7 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
   /** Refuses what `classify` refuses. A request that could be read is answered as others are, for those who watch them. */
   function refuse(sender: Sender, { id, error, request }: Refused): Awaitable<Response> {
     if (request === undefined) return replies.refusal(sender.context, errorText(id, error));
-    const refused = { error, status: 400, operation: calledBy(request) } as const;
+    const refused = { error, status: 400 } as const;
     const peer: Peer = { sender, era: 'legacy', capabilities: NO_CAPABILITIES, refused };
     return chain(mcp(request, peer), (reply) => replies.respond(reply, request, peer));
   }

@@ -122,7 +122,7 @@ export function sseRoutes({ mcp, calledBy, streams, identify, address: server, s
     message: RequestMessage,
     error: RpcError,
   ): Promise<Response> {
-    const refused = { error, status: 400, operation: calledBy(message) } as const;
+    const refused = { error, status: 400 } as const;
     const { text } = await mcp(message, { sender, era: 'legacy', capabilities, refused });
     return replies.refusal(sender.context, text);
   }
