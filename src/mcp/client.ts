@@ -103,20 +103,17 @@ export function clientInfoOf(message: unknown): unknown {
 
 /** The most characters that are redacted of a part of a client's name, before it is cut: no pattern matches half a token. */
 const REDACTED_CHARS_MAX = 16 * 1024;
-/** The most that are left of it before it is escaped, which makes it longer. */
-const ESCAPED_CHARS_MAX = 200;
 
-/** Returns a client's `name/version` as it may be shown, from its `clientInfo`; undefined if that has no name. */
+/**
+ * Returns a client's `name/version` as it may be shown, from its `clientInfo`; undefined if that has no name. Escapes
+ * controls: who names itself with a line break must not write a second line anywhere.
+ */
 export function clientText(clientInfo: unknown): string | undefined {
   if (!isObject(clientInfo) || typeof clientInfo.name !== 'string' || clientInfo.name === '') return undefined;
   const { name, version } = clientInfo;
   const parts = typeof version === 'string' && version !== '' ? [name, version] : [name];
-  return excerptOf(parts.map(shownPart).join('/'));
+  return excerptOf(escapedControls(parts.map((part) => redact(part.slice(0, REDACTED_CHARS_MAX))).join('/')));
 }
-
-/** Escapes controls: who names itself with a line break must not write a second line anywhere. */
-const shownPart = (part: string): string =>
-  escapedControls(redact(part.slice(0, REDACTED_CHARS_MAX)).slice(0, ESCAPED_CHARS_MAX));
 
 // Capabilities are compared deeply: a client that opens URLs may not show forms, and extensions differ.
 
