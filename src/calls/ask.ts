@@ -13,6 +13,8 @@ export interface Unavailable {
 
 const UNAVAILABLE: Unavailable = { action: 'unavailable' };
 
+const INCOMPLETE = ok('incomplete' as const);
+
 export type Questions = Readonly<Record<string, Question<unknown>>>;
 
 /** The answers, by the names of the questions. */
@@ -62,11 +64,7 @@ export const askThrough =
         continue;
       }
       const response = asking.responseTo(name);
-      if (response === undefined) {
-        requests[name] = request;
-        continue;
-      }
-      const understood = read(response);
+      const understood = response === undefined ? INCOMPLETE : read(response);
       if (!understood.ok) return err(misreadProblem(name, understood.error.issues));
       if (understood.value === 'incomplete') {
         requests[name] = request;
