@@ -189,7 +189,7 @@ function readState(operation: Operation, input: unknown, call: Call): Promise<Pr
   return asking.readRequestState(asking.requestState, subjectOf(operation, input, authOf(call)));
 }
 
-const THROWN = 'a bug is thrown, not returned';
+const A_PROBLEM = 'a failure(…), or of a problem with all it needs; a bug is thrown, not returned';
 
 /**
  * Returns a guard's problem, and puts its limits into the response. Throws an Error if it isn't a problem: the compiler
@@ -197,7 +197,7 @@ const THROWN = 'a bug is thrown, not returned';
  */
 function refusalOfGuard(error: Problem | undefined, name: string, response: CallResponse): Problem {
   if (!isProblem(error)) {
-    throw new Error(`${name}: expected its guard to return ok(…), or err of a problem with all it needs; ${THROWN}`);
+    throw new Error(`${name}: expected its guard to return ok(…), or err of ${A_PROBLEM}`);
   }
   if ('limits' in error && error.limits) response.limits = error.limits;
   return withBareIssues(error);
@@ -210,11 +210,9 @@ function refusalOfTool(
   input: unknown,
   call: Call,
 ): Awaitable<ToolResult> {
-  const { name } = operation;
-  if (!error) throw new Error(`${name}: expected run to return ok(…) or err(…)`); // in JavaScript it may be null, too
-  if (error.code === 'input_required') return inputRequired(operation, input, call, error);
+  if (error?.code === 'input_required') return inputRequired(operation, input, call, error);
   if (isProblem(error)) return err(inOwnWords(withBareIssues(error)));
-  throw new Error(`${name}: expected err(failure(…)), or err of a problem with all it needs; ${THROWN}`);
+  throw new Error(`${operation.name}: expected run to return ok(…), or err of ${A_PROBLEM}`);
 }
 
 /** Keeps of issues what clients are told. Untyped ones may have more, even what JSON can't write. */

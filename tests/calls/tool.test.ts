@@ -264,9 +264,9 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     ['the same twice at each level', 'counts', returns(ok({ deep: twice(21) })), 'at most 1572864 objects and lists'],
     ['nothing from a guard', 'guarded', returns(undefined), 'guarded: expected its guard to return ok(…), or err of'],
     ['null from a guard', 'guarded', returns(null), 'guarded: expected its guard to return ok(…), or err of'],
-    ['a bare object', 'says', returns({ said: 'x' }), 'says: expected run to return ok(…) or err(…)'],
-    ['nothing', 'says', returns(undefined), 'says: expected run to return ok(…) or err(…)'],
-    ['a null as an error', 'says', returns(err(null)), 'says: expected run to return ok(…) or err(…)'],
+    ['a bare object', 'says', returns({ said: 'x' }), 'says: expected run to return ok(…), or err of'],
+    ['nothing', 'says', returns(undefined), 'says: expected run to return ok(…), or err of'],
+    ['a null as an error', 'says', returns(err(null)), 'says: expected run to return ok(…), or err of'],
   ])('%s', async (_what, tool, told, why) => {
     run = told;
     const line = await bugOf(tool);
