@@ -4,7 +4,7 @@
 import * as v from 'valibot';
 import { COST_MAX } from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
-import { isJson, isObject, isScope, type JsonObject } from '../ground/text.ts';
+import { isJson, isObject, isScope } from '../ground/text.ts';
 
 /** Describes a field. The schema's message is what the sentence says after `expected`. */
 const field = (expected: string, fits: (value: unknown) => boolean) => v.custom(fits, expected);
@@ -120,7 +120,7 @@ export function assertDefinition(define: keyof typeof DEFINITIONS, guard: unknow
   }
   const { name } = definition;
   assertFields(define, v.strictObject({ name: NAME }), { name });
-  assertFields(String(name), DEFINITIONS[define], ownFields(define, definition));
+  assertFields(String(name), DEFINITIONS[define], definition);
   assertGuard(String(name), guard);
 }
 
@@ -128,14 +128,6 @@ export function assertDefinition(define: keyof typeof DEFINITIONS, guard: unknow
 export function assertCompleters(prompt: string, args: readonly { readonly name: string }[], completers: object): void {
   const functions = Object.fromEntries(args.map(({ name }) => [name, v.optional(FUNCTION)]));
   assertFields(`${prompt}: complete`, v.strictObject(functions), completers);
-}
-
-/** Leaves out what only the other kind has: tools and prompts may share an object of facts. */
-function ownFields(define: keyof typeof DEFINITIONS, definition: JsonObject): JsonObject {
-  const { defineTool, definePrompt } = DEFINITIONS;
-  const others = { ...defineTool.entries, ...definePrompt.entries };
-  const isOwn = (name: string) => Object.hasOwn(DEFINITIONS[define].entries, name) || !Object.hasOwn(others, name);
-  return Object.fromEntries(Object.entries(definition).filter(([name]) => isOwn(name)));
 }
 
 /** Returns whether a value is a URI. Clients that parse the URIs of resources refuse the whole list for another text. */

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { definePrompt, form, ok } from '../../src/start/package/index.ts';
-import { anyone, facts } from '../support/tools.ts';
+import { anyone, promptFacts } from '../support/tools.ts';
 
 describe('a form that clients can not show is refused where it is made', () => {
   test.each([
@@ -25,7 +25,8 @@ describe('a form that clients can not show is refused where it is made', () => {
   ])('one of unknown fields, like v.%s()', (type, schema) => {
     const said = `expected the schema of an object, like v.strictObject({}), got v.${type}()`;
     expect(() => form(schema)).toThrow(`form: ${said}`);
-    const make = () => definePrompt(anyone, { ...facts('p'), arguments: schema, run: () => ok({ messages: [] }) });
+    const make = () =>
+      definePrompt(anyone, { ...promptFacts('p'), arguments: schema, run: () => ok({ messages: [] }) });
     expect(make).toThrow(`p: arguments: ${said}`); // a prompt's arguments are a form, too
   });
 
