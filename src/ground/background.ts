@@ -20,14 +20,14 @@ export interface RepeatOptions {
   readonly log: ErrorLog;
   /** The log event when a run throws. */
   readonly event: string;
-  /** Replaces the log line when the key store is out of reach. */
-  readonly onOutage?: () => void;
+  /** Whether it logs that the key store is out of reach; by default it does. */
+  readonly logsOutages?: boolean;
 }
 
 export type Repeated = ReturnType<typeof repeat>;
 
 export function repeat(options: RepeatOptions, work: () => Promise<void>) {
-  const { everyMs, jitter = 0, clock, log, event } = options;
+  const { everyMs, jitter = 0, clock, log, event, logsOutages = true } = options;
   let underWay: Promise<void> | undefined;
   let cancel: Cancel | undefined; // cancels the last pause
   let stopped = false;
@@ -62,8 +62,7 @@ export function repeat(options: RepeatOptions, work: () => Promise<void>) {
   function runNow(): void {
     run().catch((error) => {
       if (!(error instanceof StoreOutage)) log.error(event, { error });
-      else if (options.onOutage !== undefined) options.onOutage();
-      else if (!stopped) log.warn(event, { reason: error.reason });
+      else if (logsOutages && !stopped) log.warn(event, { reason: error.reason });
     });
   }
 

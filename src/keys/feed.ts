@@ -81,7 +81,7 @@ export class Feed {
     this.#clock = clock;
     this.#outage = createOutageLog(log, { on: 'change feed out of reach', off: 'change feed back' });
     const everyMs = () => this.#pauseMs();
-    const polled = { everyMs, firstMs: null, clock, log, event: 'change feed broken', onOutage() {} };
+    const polled = { everyMs, firstMs: null, clock, log, event: 'change feed broken', logsOutages: false };
     this.#polling = repeat(polled, () => this.#poll());
     this.stop = this.#polling.stop;
   }
