@@ -66,11 +66,6 @@ const COMMA: Slip = {
   isIn: (value) => /,|;(\w+:\/\/|\s|$)/.test(value),
   what: 'a list with spaces between, not commas',
 };
-/** A semicolon, too: in a path it would make one URL of two. */
-const NO_RESOURCE: Slip = {
-  isIn: (value) => /[,;*]/.test(value),
-  what: 'URLs with spaces between, without comma, semicolon and *',
-};
 /** Another URL behind the first. */
 const SEVERAL: Slip = {
   isIn: (value) => /[,;]$|[,; ]\s*\w+:\/\//.test(value),
@@ -82,10 +77,6 @@ const SEVERAL_NAMES: Slip = {
   what: 'the name of one claim',
 };
 const STAR: Slip = { isIn: (value) => value.includes('*'), what: 'no *: no pattern is read here' };
-const COMMA_OR_STAR: Slip = {
-  isIn: (value) => /[,*]/.test(value),
-  what: 'one URL, without comma and *: neither a list nor a pattern is read here',
-};
 
 const path = of('text', asIs, null, plain, UNEXPANDED);
 
@@ -195,7 +186,8 @@ export const VARIABLES = {
     resourcesOf,
     [],
     outlinedUrls,
-    NO_RESOURCE,
+    STAR,
+    COMMA,
   ),
   OAUTH_DEVICE: flag(false),
   KEYS_PAGE: flag(true),
@@ -204,7 +196,8 @@ export const VARIABLES = {
     signInUrl,
     null,
     outlinedUrl,
-    COMMA_OR_STAR,
+    STAR,
+    SEVERAL,
   ),
   KEYS_PAGE_CLIENT_ID: text(null),
   KEYS_PAGE_SCOPE: of(SCOPES, scopeNames, ['openid'], plain, COMMA),
