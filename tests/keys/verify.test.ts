@@ -50,7 +50,10 @@ test('a known key that expires is refused from memory for a second, like any oth
   app.clock.advance(999);
   expect(await use()).toEqual([401, 1]);
   app.clock.advance(1);
-  expect(await use()).toEqual([401, 2]);
+  expect([await use(), await use()]).toEqual([
+    [401, 2],
+    [401, 2],
+  ]);
 });
 
 test('the database holds the SHA-256 of a key, the key itself nowhere', async () => {

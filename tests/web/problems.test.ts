@@ -113,18 +113,6 @@ test.each(rows)('%s is %d as problem+json, with a requestId', async (code, statu
   }
 });
 
-test.each([
-  ['{', 'The body is not JSON'],
-  ['', undefined],
-  ['[]', 'The body must be one JSON object'],
-  ['null', 'The body must be one JSON object'],
-  ['"a text"', 'The body must be one JSON object'],
-])('%p as a body: no JSON, and no object, are told apart', async (body, detail) => {
-  const said = (await (await post('list_api_keys', body)).json()) as Record<string, unknown>;
-  if (detail === undefined) expect(said.code).toBe('missing_token');
-  else expect(said).toMatchObject({ status: 400, code: 'invalid_json', detail });
-});
-
 test('a mistyped tool is told where the names are, without its own', async () => {
   const { body } = await app.call('creat_api_key', { name: 'n' });
   expect(body.code).toBe('tool_not_found');
