@@ -1,6 +1,6 @@
 // An issuer that signs in alice without asking, as a page's public client, or does it wrong in whatever way a test wants.
 
-import { createIssuer, type Issuer } from './issuer.ts';
+import { createIssuer } from './issuer.ts';
 
 export interface Answers {
   /** Changes what the issuer sends back. */
@@ -12,9 +12,9 @@ export interface Answers {
   readonly sendsIss?: boolean;
 }
 
-/** An issuer that signs in alice at once, or does it as wrong as `answers` says now. */
-export async function lenientIssuer(answers: () => Answers, nowMs: () => number): Promise<Issuer> {
-  const issuer = await createIssuer();
+/** An issuer that signs in alice at once, or does it as wrong as its `answers` say now, at the time of its clock. */
+export async function lenientIssuer(answers: Answers = {}) {
+  const issuer = Object.assign(await createIssuer(), { answers, nowMs: Date.now });
   const { url } = issuer;
   issuer.overrides.set('/.well-known/oauth-authorization-server', () =>
     Response.json({
@@ -22,7 +22,7 @@ export async function lenientIssuer(answers: () => Answers, nowMs: () => number)
       jwks_uri: issuer.jwksUrl,
       authorization_endpoint: `${url}/authorize`,
       token_endpoint: `${url}/token`,
-      authorization_response_iss_parameter_supported: answers().sendsIss ?? true,
+      authorization_response_iss_parameter_supported: issuer.answers.sendsIss ?? true,
     }),
   );
   let resource = '';
@@ -33,12 +33,12 @@ export async function lenientIssuer(answers: () => Answers, nowMs: () => number)
     back.searchParams.set('code', 'a-code');
     back.searchParams.set('state', asked.get('state') ?? '');
     back.searchParams.set('iss', url);
-    answers().back?.(back.searchParams);
+    issuer.answers.back?.(back.searchParams);
     return Response.redirect(back.href, 302);
   });
   issuer.overrides.set('/token', async () => {
-    const nowS = Math.floor(nowMs() / 1000);
-    const { claims: own, refusal, withoutCors } = answers();
+    const nowS = Math.floor(issuer.nowMs() / 1000);
+    const { claims: own, refusal, withoutCors } = issuer.answers;
     const claims = { sub: 'alice', aud: resource, iat: nowS, exp: nowS + 3600, ...own };
     const body = refusal ?? { access_token: await issuer.token(claims), token_type: 'Bearer' };
     return Response.json(body, {

@@ -2,7 +2,7 @@
 // somebody else has made.
 
 import { expect, test } from 'bun:test';
-import type { Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { describeInBrowser, takePage } from '../../support/browser.ts';
 import { register } from '../../support/hand-over.ts';
 import { askForKey } from '../../support/key-request.ts';
@@ -46,11 +46,19 @@ describeInBrowser('beside an app', (browser) => {
   );
 });
 
+/** Runs `use` on the page beside an app, where a program's request waits for somebody to sign in there. */
+async function whileAsked(browser: Browser, use: (page: Page) => Promise<void>): Promise<void> {
+  await using there = await beside('bun', { OAUTH_DEVICE: '1' });
+  const { app, customers } = there;
+  await withKeysPage(browser, app, { at: '#ask=BCDF-GHJK', issuer: customers.url }, async ({ page, context }) => {
+    await use(page);
+    await context.clearCookies();
+  });
+}
+
 describeInBrowser('a sign-in at an app', (browser) => {
-  test('that is left by the browser’s button, and gone on with, signs in and goes on with what waits', async () => {
-    await using there = await beside('bun', { OAUTH_DEVICE: '1' });
-    const { app, customers } = there;
-    await withKeysPage(browser(), app, { at: '#ask=BCDF-GHJK', issuer: customers.url }, async ({ page, context }) => {
+  test('that is left by the browser’s button, and gone on with, signs in and goes on with what waits', () =>
+    whileAsked(browser(), async (page) => {
       await signInButton(page).click();
       await page.getByRole('link', { name: 'alice' }).waitFor();
       await page.goBack();
@@ -60,14 +68,10 @@ describeInBrowser('a sign-in at an app', (browser) => {
       await page.getByRole('link', { name: 'alice' }).click();
       await page.getByText('Signed in as alice').waitFor();
       await page.getByText('BCDF-GHJK', { exact: true }).waitFor();
-      await context.clearCookies();
-    });
-  });
+    }));
 
-  test('goes on with a link that came after the button was pressed, before the app has answered', async () => {
-    await using there = await beside('bun', { OAUTH_DEVICE: '1' });
-    const { app, customers } = there;
-    await withKeysPage(browser(), app, { at: '#ask=BCDF-GHJK', issuer: customers.url }, async ({ page, context }) => {
+  test('goes on with a link that came after the button was pressed, before the app has answered', () =>
+    whileAsked(browser(), async (page) => {
       await signInButton(page).evaluate((button) => {
         (button as HTMLElement).click();
         location.assign('#ask=LMNP-QRST');
@@ -75,14 +79,10 @@ describeInBrowser('a sign-in at an app', (browser) => {
       await page.getByRole('link', { name: 'alice' }).click();
       await page.getByText('Signed in as alice').waitFor();
       await page.getByText('LMNP-QRST', { exact: true }).waitFor();
-      await context.clearCookies();
-    });
-  });
+    }));
 
-  test('goes on with a link whose event still waits when the page goes', async () => {
-    await using there = await beside('bun', { OAUTH_DEVICE: '1' });
-    const { app, customers } = there;
-    await withKeysPage(browser(), app, { at: '#ask=BCDF-GHJK', issuer: customers.url }, async ({ page, context }) => {
+  test('goes on with a link whose event still waits when the page goes', () =>
+    whileAsked(browser(), async (page) => {
       const stored = await signInButton(page).evaluate((button) => {
         (button as HTMLElement).click();
         location.assign('#ask=LMNP-QRST');
@@ -92,14 +92,10 @@ describeInBrowser('a sign-in at an app', (browser) => {
       expect(stored).toContain('"LMNP-QRST"');
       await page.getByRole('link', { name: 'alice' }).click();
       await page.getByText('LMNP-QRST', { exact: true }).waitFor();
-      await context.clearCookies();
-    });
-  });
+    }));
 
-  test('is over with it: a page that the browser has cached, and reloads, stores nothing of it again', async () => {
-    await using there = await beside('bun', { OAUTH_DEVICE: '1' });
-    const { app, customers } = there;
-    await withKeysPage(browser(), app, { at: '#ask=BCDF-GHJK', issuer: customers.url }, async ({ page, context }) => {
+  test('is over with it: a page that the browser has cached, and reloads, stores nothing of it again', () =>
+    whileAsked(browser(), async (page) => {
       await signInButton(page).click();
       await page.getByRole('link', { name: 'alice' }).click();
       await page.getByText('Signed in as alice').waitFor();
@@ -108,9 +104,7 @@ describeInBrowser('a sign-in at an app', (browser) => {
         return sessionStorage.length;
       });
       expect(stored).toBe(0);
-      await context.clearCookies();
-    });
-  });
+    }));
 });
 
 interface Situation {

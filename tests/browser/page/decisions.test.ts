@@ -7,7 +7,7 @@ import { register } from '../../support/hand-over.ts';
 import { askForKey, pollForKey } from '../../support/key-request.ts';
 import { lenientIssuer } from '../../support/lenient-issuer.ts';
 import { listedKeys, type TestApp } from '../../support/test-app.ts';
-import { appForBrowser, clientServer, follow, historyOf, link, pasteToken, withKeysPage } from './keys-page.ts';
+import { appAt, appForBrowser, clientServer, follow, historyOf, link, pasteToken, withKeysPage } from './keys-page.ts';
 
 const CONNECT = { OAUTH_REDIRECTS: 'loopback https://client.example/back' };
 const DEVICE = { OAUTH_DEVICE: '1' };
@@ -49,13 +49,8 @@ describeInBrowser('a key for a connection', (browser) => {
   });
 
   test('survives the sign-in at an issuer; scopes that the person may not give are not ticked, and named', async () => {
-    await using issuer = await lenientIssuer(() => ({ claims: { may: 'read' } }), Date.now);
-    await using app = await appForBrowser({
-      env: {
-        ...CONNECT,
-        ...{ JWT_ISSUER: issuer.url, JWT_SECRET: '', KEYS_PAGE_CLIENT_ID: 'keys-page', JWT_SCOPE_CLAIM: 'may' },
-      },
-    });
+    await using issuer = await lenientIssuer({ claims: { may: 'read' } });
+    await using app = await appAt(issuer, { ...CONNECT, JWT_SCOPE_CLAIM: 'may' });
     const client = await register(app, ['https://client.example/back']);
     const at = `#connect=${encodeURIComponent(client.page({ scope: 'read admin' }).search.slice(1))}`;
     await withKeysPage(browser(), app, { at, issuer: issuer.url }, async ({ page }) => {

@@ -6,9 +6,20 @@ import { describeInBrowser, press, stopClock } from '../../support/browser.ts';
 import { inRest } from '../../support/everything.ts';
 import { register } from '../../support/hand-over.ts';
 import { askForKey, pollForKey } from '../../support/key-request.ts';
-import { type Answers, lenientIssuer } from '../../support/lenient-issuer.ts';
+import { lenientIssuer } from '../../support/lenient-issuer.ts';
 import { ADMINS, type Env, type TestApp } from '../../support/test-app.ts';
-import { adminLink, appForBrowser, find, follow, holdBack, link, pasteToken, said, withKeysPage } from './keys-page.ts';
+import {
+  adminLink,
+  appAt,
+  appForBrowser,
+  find,
+  follow,
+  holdBack,
+  link,
+  pasteToken,
+  said,
+  withKeysPage,
+} from './keys-page.ts';
 
 const signIn = (page: Page) => page.getByRole('button', { name: /^Sign in with 127\.0\.0\.1:/ }).click();
 const nameField = (where: Pick<Page, 'getByRole'>) => where.getByRole('textbox', { name: 'Name' });
@@ -30,25 +41,18 @@ async function atIssuer(
   prepare: (app: TestApp) => Promise<unknown>,
   use: (at: AtIssuer) => Promise<void>,
 ): Promise<void> {
-  let app: TestApp | undefined;
-  let answers: Answers = {};
-  await using issuer = await lenientIssuer(
-    () => answers,
-    () => app?.clock.nowMs() ?? Date.now(),
-  );
-  const own = { JWT_ISSUER: issuer.url, JWT_SECRET: '', KEYS_PAGE_CLIENT_ID: 'keys-page' };
-  await using opened = await appForBrowser({ env: { ...own, ...env } });
-  app = opened;
-  await prepare(opened);
-  await withKeysPage(browser, opened, { issuer: issuer.url, quiet: true }, async ({ page }) => {
+  await using issuer = await lenientIssuer();
+  await using app = await appAt(issuer, env);
+  await prepare(app);
+  await withKeysPage(browser, app, { issuer: issuer.url, quiet: true }, async ({ page }) => {
     await use({
-      app: opened,
+      app,
       page,
       become(claims) {
-        answers = { claims };
+        issuer.answers = { claims };
       },
       async expire(button) {
-        opened.clock.advance(7_200_000);
+        app.clock.advance(7_200_000);
         await page.getByRole('button', { name: button, exact: true }).first().click();
         await page.getByRole('alert').getByText('Sign in again: what you have typed is kept.').waitFor();
       },

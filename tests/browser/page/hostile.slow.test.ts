@@ -5,7 +5,7 @@ import type { Page, Route } from 'playwright-core';
 import { confirm, describeInBrowser } from '../../support/browser.ts';
 import { lenientIssuer } from '../../support/lenient-issuer.ts';
 import { ADMINS } from '../../support/test-app.ts';
-import { adminLink, appForBrowser, follow, link, withKeysPage } from './keys-page.ts';
+import { adminLink, appAt, appForBrowser, follow, link, withKeysPage } from './keys-page.ts';
 
 /** Holds the responses to requests for `tool`; each is sent when it is called for. */
 async function held(page: Page, tool: string): Promise<(() => Promise<void>)[]> {
@@ -31,10 +31,8 @@ describeInBrowser('what comes with the address', (browser) => {
   ];
 
   test('is never markup, asks nothing of the issuer, and leaves the address', async () => {
-    await using issuer = await lenientIssuer(() => ({}), Date.now);
-    await using app = await appForBrowser({
-      env: { JWT_ISSUER: issuer.url, JWT_SECRET: '', KEYS_PAGE_CLIENT_ID: 'keys-page' },
-    });
+    await using issuer = await lenientIssuer();
+    await using app = await appAt(issuer);
     for (const [at, said] of ADDRESSES) {
       await withKeysPage(browser(), app, { at, issuer: issuer.url }, async ({ page, requests }) => {
         await page.getByRole('alert').getByText(said).waitFor();

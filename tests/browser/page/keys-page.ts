@@ -4,11 +4,19 @@ import { expect } from 'bun:test';
 import type { Browser, BrowserContext, BrowserContextOptions, Locator, Page } from 'playwright-core';
 import { takePage } from '../../support/browser.ts';
 import { testClock } from '../../support/clock.ts';
-import { createTestApp, type TestApp, type TestAppOptions } from '../../support/test-app.ts';
+import { createTestApp, type Env, type TestApp, type TestAppOptions } from '../../support/test-app.ts';
 
 /** An app whose clock begins with the machine's time, which the browser has. */
 export function appForBrowser(options: TestAppOptions = {}): Promise<TestApp> {
   return createTestApp({ clock: testClock(Date.now()), ...options });
+}
+
+/** An app whose people sign in at an issuer; the tokens of a lenient one have the time of the app. */
+export async function appAt(issuer: { readonly url: string; nowMs?: () => number }, env: Env = {}): Promise<TestApp> {
+  const own = { JWT_ISSUER: issuer.url, JWT_SECRET: '', KEYS_PAGE_CLIENT_ID: 'keys-page' };
+  const app = await appForBrowser({ env: { ...own, ...env } });
+  if ('nowMs' in issuer) issuer.nowMs = app.clock.nowMs;
+  return app;
 }
 
 /** Where a link that signs in leads, as an option of `withKeysPage`. */

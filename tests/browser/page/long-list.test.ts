@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test';
 import type { Locator, Page } from 'playwright-core';
 import { describeInBrowser, takePage } from '../../support/browser.ts';
 import type { TestApp } from '../../support/test-app.ts';
-import { appForBrowser, holdBack, holdTimeouts, link, paste, said, withKeysPage } from './keys-page.ts';
+import { appForBrowser, holdBack, holdTimeouts, link, paste, said, sentBy, withKeysPage } from './keys-page.ts';
 
 const KEYS = 60;
 /** So many bytes in each key that one page doesn't take them all. */
@@ -23,11 +23,12 @@ const press = (button: Locator) => button.press('Enter');
 const alerted = (page: Page, words: string) => page.getByRole('alert').getByText(words).waitFor();
 
 describeInBrowser('a list in pages', (browser) => {
-  test('finds a key that is pasted on each of them, also one that was made meanwhile; a lost page is no answer', async () => {
+  test('finds a key that is pasted on each of them, also one made meanwhile, and sends none; a lost page is no answer', async () => {
     await using app = await appForBrowser();
     const oldest = await oldestOf(app);
     await withKeysPage(browser(), app, { ...(await link(app)), quiet: true }, async ({ page }) => {
       await page.getByText(/^The newest \d+ keys$/).waitFor();
+      const sent = sentBy(page);
       const search = page.getByRole('searchbox');
       await page.route(LISTS, (route) =>
         /cursor/.test(route.request().postData() ?? '') ? route.abort() : route.continue(),
@@ -40,7 +41,7 @@ describeInBrowser('a list in pages', (browser) => {
       await page.unroute(LISTS);
 
       await search.fill(`sk_test_${'0'.repeat(64)}`);
-      await said(page, 'None of your keys');
+      await said(page, 'None of your keys: deleted, another person’s, or one that a key has made.');
       expect(await search.evaluate((field) => field === document.activeElement)).toBe(true);
       const another = await app.createKey('alice', { name: 'made meanwhile' });
       for (const [{ key }, name] of [
@@ -51,7 +52,15 @@ describeInBrowser('a list in pages', (browser) => {
         await said(page, /^It is “.+”, active\./);
         await page.getByRole('button', { name: `More about ${name}`, expanded: true }).waitFor();
       }
+      const row = page.getByRole('listitem').filter({ hasText: 'the oldest' });
+      await row.getByText(oldest.id, { exact: true }).waitFor();
+      const events = row.getByRole('list', { name: 'History' }).getByRole('listitem');
+      await events.first().waitFor();
+      expect(await events.allTextContents()).toEqual([expect.stringMatching(/^Made by alice, .*, from 127\.0\.0\.1$/)]);
+      expect(await search.inputValue()).toBe('');
+      expect(sent.filter((text) => text.includes(oldest.key))).toEqual([]);
     });
+    expect(await app.logText()).not.toContain(oldest.key);
   });
 
   test('finds by a pasted id, or a name without spaces, what is on a later page', async () => {

@@ -7,19 +7,14 @@ import { inRest, rows } from '../../support/everything.ts';
 import { createIssuer } from '../../support/issuer.ts';
 import { type Answers, lenientIssuer } from '../../support/lenient-issuer.ts';
 import { createOpenidProvider } from '../../support/openid-provider.ts';
-import type { TestApp } from '../../support/test-app.ts';
-import { appForBrowser, follow, historyOf, holdTimeouts, withKeysPage } from './keys-page.ts';
-
-const CLIENT = { JWT_SECRET: '', KEYS_PAGE_CLIENT_ID: 'keys-page' };
-const appOf = ({ url }: { readonly url: string }, env = {}) =>
-  appForBrowser({ env: { JWT_ISSUER: url, ...CLIENT, ...env } });
+import { appAt, follow, historyOf, holdTimeouts, withKeysPage } from './keys-page.ts';
 
 const begin = (page: Page) => page.getByRole('button', { name: /^Sign in with (127\.0\.0\.1|localhost):/ }).click();
 
 describeInBrowser('with a certified issuer', (browser) => {
   test('who is not let in reads why; a person signs in, and neither code nor token is left in any address', async () => {
     await using issuer = await createOpenidProvider();
-    await using app = await appOf(issuer);
+    await using app = await appAt(issuer);
     await issuer.begin('keys-page', `${app.url}/keys`);
     await withKeysPage(browser(), app, { issuer: issuer.url }, async ({ page, requests }) => {
       await begin(page);
@@ -133,17 +128,11 @@ describeInBrowser('with an issuer that is wrong', (browser) => {
     ['what it sends', WRONG, false],
     ['what the browser refuses', [WITHOUT_CORS], true],
   ])('%s: nobody is signed in, the page says why and offers it again', async (_, all, quiet) => {
-    let answers: Answers = {};
-    let nowMs = Date.now;
-    await using issuer = await lenientIssuer(
-      () => answers,
-      () => nowMs(),
-    );
-    await using app = await appOf(issuer);
-    nowMs = app.clock.nowMs;
+    await using issuer = await lenientIssuer();
+    await using app = await appAt(issuer);
     await withKeysPage(browser(), app, { issuer: issuer.url, quiet }, async ({ page, requests }) => {
       for (const { what, said, sent = [], answers: wrong } of all) {
-        answers = wrong;
+        issuer.answers = wrong;
         await page.goto(`${app.url}/keys`);
         const before = requests.length;
         await begin(page);
@@ -160,14 +149,14 @@ describeInBrowser('with an issuer that is wrong', (browser) => {
   });
 
   test('one that gives no token is given up after 20 seconds, and may be tried again', async () => {
-    await using issuer = await lenientIssuer(() => ({}), Date.now);
+    await using issuer = await lenientIssuer();
     const give = issuer.overrides.get('/token');
     const asked = Promise.withResolvers<void>();
     issuer.overrides.set('/token', () => {
       asked.resolve();
       return new Promise<never>(() => {});
     });
-    await using app = await appOf(issuer);
+    await using app = await appAt(issuer);
     await withKeysPage(browser(), app, { issuer: issuer.url, quiet: true }, async ({ page }) => {
       await using timeouts = await holdTimeouts(page);
       await begin(page);
@@ -181,8 +170,8 @@ describeInBrowser('with an issuer that is wrong', (browser) => {
   });
 
   test('an issuer that never names itself is believed without it', async () => {
-    await using issuer = await lenientIssuer(() => ({ sendsIss: false, back: (back) => back.delete('iss') }), Date.now);
-    await using app = await appOf(issuer);
+    await using issuer = await lenientIssuer({ sendsIss: false, back: (back) => back.delete('iss') });
+    await using app = await appAt(issuer);
     await withKeysPage(browser(), app, { issuer: issuer.url }, async ({ page }) => {
       await begin(page);
       await page.getByText('Signed in as alice').waitFor();
@@ -191,7 +180,7 @@ describeInBrowser('with an issuer that is wrong', (browser) => {
 
   test('one that is out of reach: the page is there and says so', async () => {
     const issuer = await createIssuer();
-    await using app = await appOf(issuer);
+    await using app = await appAt(issuer);
     await issuer[Symbol.asyncDispose]();
     await withKeysPage(browser(), app, {}, async ({ page }) => {
       await page.getByText(`${new URL(issuer.url).host}, where you sign in, can’t be reached.`).waitFor();
@@ -203,28 +192,22 @@ describeInBrowser('with an issuer that is wrong', (browser) => {
   });
 
   test('one that is out of reach when a person comes back: what waits is there after a reload', async () => {
-    let app: TestApp | undefined;
-    let answers: Answers = {};
-    await using issuer = await lenientIssuer(
-      () => answers,
-      () => app?.clock.nowMs() ?? Date.now(),
-    );
+    await using issuer = await lenientIssuer();
     const METADATA = '/.well-known/oauth-authorization-server';
     const metadata = issuer.overrides.get(METADATA) ?? (() => expect.unreachable());
-    answers = {
+    issuer.answers = {
       back() {
         issuer.overrides.set(METADATA, () => new Response('', { status: 503 }));
         app?.clock.advance(61_000); // until then the server remembers where people sign in
       },
     };
-    await using opened = await appOf(issuer, { OAUTH_DEVICE: '1' });
-    app = opened;
+    await using app = await appAt(issuer, { OAUTH_DEVICE: '1' });
     await withKeysPage(browser(), app, { at: '#ask=BCDF-GHJK', issuer: issuer.url }, async ({ page }) => {
       await begin(page);
       await page.getByText('can’t be reached. Reload the page to try again.').waitFor();
-      answers = {};
+      issuer.answers = {};
       issuer.overrides.set(METADATA, metadata);
-      opened.clock.advance(6000);
+      app.clock.advance(6000);
       await page.reload();
       await begin(page);
       await page.getByText('BCDF-GHJK', { exact: true }).waitFor();
@@ -234,8 +217,8 @@ describeInBrowser('with an issuer that is wrong', (browser) => {
 
 describeInBrowser('a browser that keeps nothing for the page', (browser) => {
   test('lets a person in with a token, and says why the issuer has to wait', async () => {
-    await using issuer = await lenientIssuer(() => ({}), Date.now);
-    await using app = await appOf(issuer);
+    await using issuer = await lenientIssuer();
+    await using app = await appAt(issuer);
     const context = await browser().newContext();
     try {
       const page = await context.newPage();
@@ -261,19 +244,14 @@ describeInBrowser('a browser that keeps nothing for the page', (browser) => {
 
 describeInBrowser('a token that expires while somebody types', (browser) => {
   test('is said so, and what was typed is there after signing in again', async () => {
-    let app: TestApp | undefined;
-    await using issuer = await lenientIssuer(
-      () => ({}),
-      () => app?.clock.nowMs() ?? Date.now(),
-    );
-    await using opened = await appOf(issuer);
-    app = opened;
+    await using issuer = await lenientIssuer();
+    await using app = await appAt(issuer);
     await withKeysPage(browser(), app, { issuer: issuer.url }, async ({ page }) => {
       await begin(page);
       await page.getByRole('textbox', { name: 'Name' }).fill('typed <b>before</b>');
       await page.getByRole('textbox', { name: /scopes/i }).fill('read:orders');
       await page.getByLabel('Expires').selectOption('in 7 days');
-      opened.clock.advance(2 * 3_600_000);
+      app.clock.advance(2 * 3_600_000);
       await page.getByRole('button', { name: 'Create key' }).click();
       const said = page.getByRole('alert').getByText('Sign in again: what you have typed is kept.');
       await said.waitFor();
@@ -292,32 +270,25 @@ describeInBrowser('a token that expires while somebody types', (browser) => {
   });
 
   inRest(test)('also after a sign-in that the issuer refused', async () => {
-    let app: TestApp | undefined;
-    let refuses = false;
-    await using issuer = await lenientIssuer(
-      () => ({
-        back(back) {
-          if (!refuses) return;
-          back.delete('code');
-          back.set('error', 'access_denied');
-        },
-      }),
-      () => app?.clock.nowMs() ?? Date.now(),
-    );
-    await using opened = await appOf(issuer);
-    app = opened;
+    await using issuer = await lenientIssuer();
+    await using app = await appAt(issuer);
     await withKeysPage(browser(), app, { issuer: issuer.url }, async ({ page }) => {
       await begin(page);
       const name = page.getByRole('textbox', { name: 'Name' });
       await name.fill('typed before');
-      opened.clock.advance(2 * 3_600_000);
+      app.clock.advance(2 * 3_600_000);
       await page.getByRole('textbox', { name: /scopes/i }).fill('read');
       await page.getByRole('button', { name: 'Create key' }).click();
       await page.getByRole('alert').getByText('what you have typed is kept').waitFor();
-      refuses = true;
+      issuer.answers = {
+        back(back) {
+          back.delete('code');
+          back.set('error', 'access_denied');
+        },
+      };
       await begin(page);
       await page.getByText(/did not sign you in: access_denied/).waitFor();
-      refuses = false;
+      issuer.answers = {};
       await begin(page);
       await page.getByText('Signed in as alice').waitFor();
       expect(await name.inputValue()).toBe('typed before');
@@ -325,19 +296,13 @@ describeInBrowser('a token that expires while somebody types', (browser) => {
   });
 
   test('beside keys, and as a code; it goes to nobody else, and into no form of another errand', async () => {
-    let app: TestApp | undefined;
-    let answers: Answers = {};
-    await using issuer = await lenientIssuer(
-      () => answers,
-      () => app?.clock.nowMs() ?? Date.now(),
-    );
-    await using opened = await appOf(issuer, { OAUTH_DEVICE: '1' });
-    app = opened;
+    await using issuer = await lenientIssuer();
+    await using app = await appAt(issuer, { OAUTH_DEVICE: '1' });
     for (const user of ['alice', 'bob']) await app.keys('create', '--user', user, '--name', 'ci', '--scope', 'read');
     await withKeysPage(browser(), app, { issuer: issuer.url }, async ({ page }) => {
       const name = page.getByRole('textbox', { name: 'Name' });
       const expire = async (press: string) => {
-        opened.clock.advance(2 * 3_600_000);
+        app.clock.advance(2 * 3_600_000);
         await page.getByRole('button', { name: press, exact: true }).click();
         await page.getByRole('alert').getByText('what you have typed is kept').waitFor();
       };
@@ -351,7 +316,7 @@ describeInBrowser('a token that expires while somebody types', (browser) => {
       expect(await name.inputValue()).toBe('typed before');
 
       await expire('Create key');
-      answers = { claims: { sub: 'bob' } };
+      issuer.answers = { claims: { sub: 'bob' } };
       await begin(page);
       await page.getByText('Signed in as bob').waitFor();
       await page.getByRole('button', { name: 'Create a key' }).click();
@@ -360,11 +325,11 @@ describeInBrowser('a token that expires while somebody types', (browser) => {
       await name.fill('typed by bob');
       await page.getByRole('checkbox', { name: 'read' }).check();
       await expire('Create key');
-      answers = { refusal: { error: 'invalid_grant' } };
+      issuer.answers = { refusal: { error: 'invalid_grant' } };
       await begin(page);
       await page.getByText(/gave no token/).waitFor();
       await follow(page, { at: '#ask=' });
-      answers = { claims: { sub: 'bob' } };
+      issuer.answers = { claims: { sub: 'bob' } };
       await begin(page);
       await page.getByText('Signed in as bob').waitFor();
       const code = page.getByLabel('The code that the program shows');

@@ -67,7 +67,7 @@ export const STATES: readonly State[] = [
   { name: 'sign-in', shows: text('Or paste a user token') },
   {
     name: 'sign-in-issuer',
-    env: async () => ({ ...ISSUER, JWT_ISSUER: (await lenientIssuer(() => ({}), Date.now)).url }),
+    env: async () => ({ ...ISSUER, JWT_ISSUER: (await lenientIssuer()).url }),
     shows: (page) => page.getByRole('button', { name: /^Sign in with/ }).waitFor(),
   },
   {
