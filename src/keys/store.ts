@@ -1,7 +1,7 @@
 // Declares what the key domain needs from the database: stores of keys and derived keys.
 // src/store and doors implement the interfaces.
 
-import type { FeedPage, FeedPosition } from '../ground/change-feed.ts';
+import type { FeedPage, ReachedPosition } from '../ground/change-feed.ts';
 import type { ReadCounts } from '../uses/holders.ts';
 import type { CountsAsOf, UsesStore } from '../uses/store.ts';
 import type { Origin } from './actor.ts';
@@ -27,8 +27,8 @@ export interface Found extends ReadCounts {
 }
 
 export interface FindOptions {
-  /** A replica may answer once it has reached this position; null: only the primary. */
-  readonly atLeast: FeedPosition | null;
+  /** A replica may answer while it is at this position; null: only the primary. */
+  readonly at: ReachedPosition | null;
   readonly withinMs: number;
   readonly fairnessKey?: string | undefined;
   readonly asOf: CountsAsOf;

@@ -146,9 +146,9 @@ export const createReadKeys =
     hashes: readonly string[],
     { mayUseReplica, fairnessKey }: { readonly mayUseReplica: boolean; readonly fairnessKey?: string },
   ) => {
-    const atLeast = mayUseReplica && usage.knowsAllCounts() ? feed.position : null;
+    const at = mayUseReplica && usage.knowsAllCounts() ? feed.position : null;
     const asOf = usage.countsAsOf();
-    return store.findByHashes(hashes, { atLeast, withinMs: feed.queryTimeoutMs, fairnessKey, asOf });
+    return store.findByHashes(hashes, { at, withinMs: feed.queryTimeoutMs, fairnessKey, asOf });
   };
 
 export type UnknownKeys = ReturnType<typeof createLookups<Found>>;

@@ -1,6 +1,12 @@
 // Implements the reads of the key store: of records possibly from a replica, of everything else from the primary.
 
-import { type ChangeMark, FEED_PAGE_MAX, type FeedPage, type FeedPosition, hasReached } from '../ground/change-feed.ts';
+import {
+  type ChangeMark,
+  FEED_PAGE_MAX,
+  type FeedPage,
+  hasReached,
+  type ReachedPosition,
+} from '../ground/change-feed.ts';
 import type { ListedKey, PresentedKey } from '../keys/record.ts';
 import type { Found, KeyReads, ListPlace } from '../keys/store.ts';
 import type { CountsAsOf, KeyCounts } from '../uses/store.ts';
@@ -95,20 +101,20 @@ function createFind(
     return { position, found };
   }
 
-  /** Reads from the replica; null: it has not reached that position, or does not respond. */
-  async function readReplica(statement: Statement, asOf: CountsAsOf, atLeast: FeedPosition | null) {
-    const rows = atLeast && replica && (await replica.read(statement));
+  /** Reads from the replica; null: it is elsewhere than at that position, or does not respond. */
+  async function readReplica(statement: Statement, asOf: CountsAsOf, at: ReachedPosition | null) {
+    const rows = at && replica && (await replica.read(statement, at));
     const read = rows && foundIn(rows, asOf, () => null);
-    return read && hasReached(read.position, atLeast as FeedPosition) ? read : null;
+    return read && hasReached(read.position, at as ReachedPosition) ? read : null;
   }
 
-  return async (keyHashes, { atLeast, withinMs, fairnessKey, asOf }) => {
+  return async (keyHashes, { at, withinMs, fairnessKey, asOf }) => {
     const ask = (hashes: readonly string[]): Statement => ({
       sql,
       args: [JSON.stringify(hashes), ...countArgs(asOf)],
       fairnessKey,
     });
-    const copied = await readReplica(ask(keyHashes), asOf, atLeast);
+    const copied = await readReplica(ask(keyHashes), asOf, at);
     const missing = copied ? keyHashes.filter((hash) => !isWhole(copied.found.get(hash))) : keyHashes;
     const { position, found } =
       copied && missing.length === 0 ? copied : foundIn(await primary.read(ask(missing), withinMs), asOf, countsOf);

@@ -3,7 +3,7 @@
 // of the primary.
 
 import { type Repeated, repeat } from '../../ground/background.ts';
-import { hasReached, type ReachedPosition } from '../../ground/change-feed.ts';
+import { hasReached, isSame, type ReachedPosition } from '../../ground/change-feed.ts';
 import { isOutage } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
@@ -74,8 +74,21 @@ export class Replica {
     this.open = this.#following.runNow;
   }
 
-  /** Reads one statement; null if the replica does not respond. */
-  async read(statement: Statement): Promise<readonly Row[] | null> {
+  /**
+   * Reads one statement; null if the replica does not respond, or is elsewhere than at this position. Ahead of it, it may hold
+   * what the primary has lost meanwhile.
+   */
+  async read(statement: Statement, at: ReachedPosition): Promise<readonly Row[] | null> {
+    const position = await this.#position();
+    return position !== null && isSame(position, at) ? this.#readFile(statement) : null;
+  }
+
+  async #position(): Promise<ReachedPosition | null> {
+    const [row] = (await this.#readFile(POSITION)) ?? [];
+    return row === undefined ? null : positionOf(row);
+  }
+
+  async #readFile(statement: Statement): Promise<readonly Row[] | null> {
     if (this.#state.is !== 'in_use') return null;
     try {
       return await this.#state.local.read(statement);
@@ -87,9 +100,9 @@ export class Replica {
 
   /** Returns whether its responses are recent enough for a process that has seen everything up to `reached`. */
   state = async (reached: ReachedPosition): Promise<ReplicaState> => {
-    const [row] = (await this.read(POSITION)) ?? [];
-    if (row === undefined) return 'not_in_use';
-    return hasReached(positionOf(row), reached) ? 'in_use' : 'catching_up';
+    const position = await this.#position();
+    if (position === null) return 'not_in_use';
+    return hasReached(position, reached) ? 'in_use' : 'catching_up';
   };
 
   /** Drops the replica's data after the primary was replaced. */

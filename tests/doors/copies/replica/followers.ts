@@ -126,7 +126,8 @@ async function turns(): Promise<void> {
   for (let left = Math.random() * 4; left > 0; left -= 1) await turn();
 }
 
-for (let nth = 0; (await followers[0]?.read({ sql: 'SELECT 1' })) == null; nth += 1) {
+const NOWHERE = { databaseId: '', seq: 0, mark: null };
+for (let nth = 0; (await followers[0]?.state(NOWHERE)) === 'not_in_use'; nth += 1) {
   step(nth);
   await turns();
 }

@@ -4,7 +4,7 @@ import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { executeAt, openDatabase } from '../../../support/database-client.ts';
+import { type Client, executeAt, openDatabase } from '../../../support/database-client.ts';
 import { rows } from '../../../support/everything.ts';
 import { fillKeys } from '../../../support/fill.ts';
 import { diskFolder, temporaryFolder } from '../../../support/folder.ts';
@@ -60,6 +60,12 @@ async function loseChange(sqld: Sqld): Promise<void> {
     sqld.url,
     'UPDATE changes SET key_hash = lower(hex(randomblob(32))) WHERE seq = (SELECT max(seq) FROM changes)',
   );
+}
+
+/** The primary loses what came after a change, as if it was restored. */
+async function loseAfter(primary: Client, seq: number): Promise<void> {
+  await primary.executeMultiple(`DROP TRIGGER changes_newest_kept; DELETE FROM changes WHERE seq > ${seq};
+    UPDATE sqlite_sequence SET seq = ${seq} WHERE name = 'changes'`);
 }
 
 /** Statements that reach the primary while every key is used once. */
@@ -151,6 +157,31 @@ describe('reading', () => {
     const response = await fetch(`${edge.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: key }) });
     expect(response.status).toBe(200);
     expect((await db.execute('SELECT active FROM api_keys')).rows[0]?.active).toBe(0);
+  });
+
+  test('a replica that is ahead of its process says nothing, as the primary may have lost what it holds', async () => {
+    await using sqld = await startPrimary();
+    await using maker = await createTestApp({ store: storeOn(sqld.env) });
+    const [{ clock }, { id, key }, file] = [maker, await maker.createKey('alice'), newFile()];
+    await changeOne(maker);
+    await using edge = await createTestApp({ store: withReplica(sqld, file), env: PATIENT, clock });
+    await opened(edge);
+    await waitFor(async () => (await replicaState(edge)) === 'in_use');
+    using primary = openDatabase(sqld.url);
+    using followed = openDatabase(`file:${file}`);
+    const newest = async () => Number((await primary.execute('SELECT max(seq) AS seq FROM changes')).rows[0]?.seq);
+    const isAt = async (seq: number) =>
+      (await followed.execute('SELECT pruned_seq AS seq FROM feed')).rows[0]?.seq === seq;
+    const kept = await newest();
+    await changeOne(maker);
+    await changeOne(maker);
+    const lost = await newest();
+    clock.advance(4001); // nobody uses the edge, so it doesn't poll, but its replica does
+    await advanceUntil(clock, () => isAt(lost), 100);
+    await loseAfter(primary, kept);
+    await maker.call('revoke_api_key', { keyId: id }, await bearer(maker, 'alice'));
+    expect([await newest(), await isAt(lost)]).toEqual([kept + 1, true]);
+    expect((await edge.useKey(key)).status).toBe(401);
   });
 
   test('keys made on one server work on another at once, though its replica lags', async () => {
