@@ -20,8 +20,11 @@ const PAUSE_MS_MAX = 20;
 
 const COPIED = TABLES.filter(({ inReplica }) => inReplica);
 
-/** A prefix that makes a position invalid while its keys are still being copied: it is that of no database. */
-const COPYING = 'copying ';
+/**
+ * A prefix that makes a position invalid while its keys are still being copied: it is that of no database. It names the copy:
+ * whoever copies writes nothing more once another process has begun anew.
+ */
+const COPYING = /^copying \S+ /;
 
 export const POSITION: Statement = { sql: `SELECT database_id, pruned_seq AS seq, mark FROM feed, ${FOLLOWED}` };
 /** First in a transaction: fails, and rolls it back, if the position has changed. */
@@ -93,8 +96,9 @@ function beginCopy(
   from: ReachedPosition,
   { databaseId, newestSeq, newestMark }: FeedPage,
 ): Promise<void> {
+  const to = { databaseId: `copying ${crypto.randomUUID()} ${databaseId}`, seq: newestSeq, mark: newestMark };
   const empty = COPIED.map(({ name }) => ({ sql: `DELETE FROM ${name}` }));
-  return moveOn(pair.many(), from, { databaseId: COPYING + databaseId, seq: newestSeq, mark: newestMark }, empty);
+  return moveOn(pair.many(), from, to, empty);
 }
 
 /** Copies what is missing, continuing an interrupted copy. */

@@ -308,6 +308,34 @@ describe('the file', () => {
     expect(await app.log()).toContainEqual(expect.objectContaining({ event: 'replica not in use', reason }));
   });
 
+  test('a replica file that is begun anew while another process copies into it has all rows in the end', async () => {
+    await using sqld = await startPrimary();
+    await using toFirst = await startProxy(sqld.url);
+    await using toSecond = await startProxy(sqld.url);
+    await using maker = await createTestApp({ store: storeOn(sqld.env) });
+    const [{ clock }, { key }, file] = [maker, await maker.createKey('bob'), newFile()];
+    await executeAt(sqld.url, "INSERT INTO blocked_owners (owner) VALUES ('bob')");
+    await using first = await createTestApp({ store: withReplica(sqld, file, toFirst.url), clock });
+    await opened(first);
+    await using second = await createTestApp({ store: withReplica(sqld, file, toSecond.url), clock });
+    await opened(second);
+    for (const app of [first, second]) await waitFor(async () => (await replicaState(app)) === 'in_use');
+    await loseChange(sqld);
+    clock.advance(500); // the next look at their health polls
+    const [copied, begun] = [
+      toFirst.delayResponseTo(readOf('owners')),
+      toSecond.delayResponseTo(readOf('blocked_owners')),
+    ];
+    await replicaState(first);
+    await copied.made;
+    await replicaState(second);
+    await begun.made;
+    copied.release();
+    await waitFor(async () => (await replicaState(first)) === 'in_use');
+    expect((await first.useKey(key)).status).toBe(401);
+    begun.release();
+  });
+
   test('a replica file of another program is refused at the start and stays as it was', async () => {
     await using sqld = await startPrimary();
     const file = newFile();
