@@ -200,6 +200,7 @@ export class KnownKeys {
   }
 
   #forgetAll(): void {
+    this.#options.usage.forgetPositions();
     this.#owners.addAll();
     this.#refused.clear();
     this.#reads.forgetAll();

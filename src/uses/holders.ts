@@ -99,6 +99,11 @@ export class Holders {
   /** Returns the holder of an owner; undefined: it isn't kept, or nothing is counted for all keys together. */
   findOwner = (owner: string): Holder | undefined => this.#kept.owner.get(owner);
 
+  /** Takes what is read next for the newest, whatever its position: the database may have lost changes. */
+  forgetPositions(): void {
+    for (const kept of Object.values(this.#kept)) for (const holder of kept.values()) holder.position = null;
+  }
+
   /** Returns the holders whose limits a use of this key counts for, with the current windows. */
   withOwner(key: Holder, nowMs: number): readonly Holder[] {
     const { owner } = key;

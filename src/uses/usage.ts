@@ -135,6 +135,8 @@ const forRecords = (known: Holders, exchange: Exchange) => ({
   keep: (holder: Holder): Holder => known.keep(holder),
   drop: (holder: Holder, isEvicted: boolean): void => known.drop(holder, isEvicted),
 
+  forgetPositions: (): void => known.forgetPositions(),
+
   /** Returns whether the records of a replica will do, which come without counts: only while memory had room for all. */
   knowsAllCounts: (): boolean => !known.hasForgotten,
 });

@@ -94,6 +94,19 @@ test('an owner who is blocked after changes were lost is refused at the next pol
   expect(await listed()).toBe(403);
 });
 
+test.each([
+  ['limit', 'UPDATE api_keys SET limit_requests = 1, limit_window_s = 60'],
+  ['plan', "INSERT INTO owners (owner, limit_requests, limit_window_s) VALUES ('alice', 1, 60)"],
+])('a %s that is set after changes were lost counts at the next poll', async (_, set) => {
+  await using started = await startApp('embedded');
+  const { app, db, status } = started;
+  await db.execute('DROP TRIGGER changes_newest_kept'); // so that this change has a lower number than was seen
+  await loseChanges(db);
+  await db.execute(set);
+  app.clock.advance(LAG_MAX_MS);
+  expect([await status(), await status()]).toEqual([200, 429]);
+});
+
 test('a key whose creation was lost, of which no change tells, is believed for five minutes at most', async () => {
   await using started = await startApp('embedded');
   const { app, db, status } = started;
