@@ -6,12 +6,13 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { userHeaders } from '../support/client.ts';
 import { readDocument } from '../support/documents.ts';
-import { temporaryFolder } from '../support/folder.ts';
+import { folderWith, temporaryFolder } from '../support/folder.ts';
 import { type FrontProxy, isMissing, type Program, startFrontProxy } from '../support/front-proxy.ts';
 import { eventReader } from '../support/mcp.ts';
 import { type ServerProcess, startServer, untilOpen } from '../support/server-process.ts';
 import { startStore } from '../support/store-mode.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { toolFile } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 setDefaultTimeout(180_000); // processes are started, on machines that do other things too
@@ -165,6 +166,20 @@ describe.each(RECIPES)('%s', (program, recipe) => {
     });
   });
 });
+
+/** A tool that never ends, and is out of time a moment after others are. */
+const WAITS = toolFile('waits', '() => new Promise<never>(() => {})').replace('run:', 'timeoutMs: 62_000, run:');
+const waiting = folderWith({ 'tools/waits.ts': WAITS });
+
+for (const [program, recipe] of RECIPES) {
+  test.concurrent.skipIf(isMissing(program))(`${program} waits for a call that takes the longest time`, async () => {
+    await using server = await startServer({ folder: waiting });
+    const backends = { '127.0.0.1:3000': server.url, '127.0.0.1:3001': server.url };
+    await using proxy = await startFrontProxy(program, recipe, backends);
+    const answer = await proxy.fetch('/tools/waits', { method: 'POST' });
+    expect(await answer.json()).toMatchObject({ status: 504, code: 'tool_timeout' });
+  });
+}
 
 test.skipIf(isMissing('caddy'))('Caddy with a CA of its own serves who trusts that, and nobody else', async () => {
   const [line] = /(?<=`)tls internal(?=`)/.exec(readDocument('tests/recipes/README.md').text) ?? [];
