@@ -1,6 +1,7 @@
 // Copies the database, even a remote one, into a file, while servers run.
 
 import { open } from 'node:fs/promises';
+import { isLost, type ReachedPosition } from '../../ground/change-feed.ts';
 import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage } from '../../ground/result.ts';
 import {
@@ -74,6 +75,7 @@ const sqlOf = ({ sql }: Row): Statement => ({ sql: String(sql) });
 /** Selects the schema, with the newest migration that has made it. */
 const SCHEMA = `SELECT type, name, sql, (SELECT max(version) FROM schema_migrations) AS version
 FROM sqlite_master WHERE sql IS NOT NULL AND ${MAY_BE_OURS}`;
+const MEANWHILE = 'the database was replaced, or changed too much, while it was copied: try again';
 const SEQUENCES = 'SELECT name, seq FROM sqlite_sequence';
 
 /** What belongs to keys that were deleted during the copy: which rows of which table. */
@@ -99,13 +101,20 @@ async function copyRemote(config: RemoteConfig, file: string): Promise<void> {
   const put = async (statements: readonly Statement[]): Promise<void> =>
     void (await copy.writeAll(statements.map((statement) => ({ ...statement, unsynced: true }))));
   const changesAfter = async (seq: number) => pageOf(await from({ sql: CHANGES, args: [seq] }), seq);
+  /** Reads what has changed since. Throws an Error if that can't be known any more. */
+  const changesSince = async (reached: ReachedPosition) => {
+    const page = await changesAfter(reached.seq);
+    if (isLost(reached, page) || page.prunedSeq > reached.seq) throw new Error(MEANWHILE);
+    return page;
+  };
 
   try {
     const schema = await from({ sql: SCHEMA });
     const tablesSql = schema.filter(isTable);
     const names = tablesSql.map(({ name }) => String(name)).filter((name) => !LEFT_OUT_TABLES.includes(name));
     const tables = TABLES.filter(({ name }) => names.includes(name)); // an older database lacks some
-    let { newestSeq: seq } = await changesAfter(0);
+    const { databaseId, newestSeq, newestMark } = await changesAfter(0);
+    let reached: ReachedPosition = { databaseId, seq: newestSeq, mark: newestMark };
     await put(tablesSql.map(sqlOf));
     for (const table of names) {
       const isByHand = !TABLES.some(({ name }) => name === table);
@@ -114,11 +123,12 @@ async function copyRemote(config: RemoteConfig, file: string): Promise<void> {
     }
     let lastSeq: number | undefined; // as of the last page
     for (let isBehind = true; isBehind; ) {
-      const { changes, newestSeq } = await changesAfter(seq);
+      const { changes, newestSeq } = await changesSince(reached);
       lastSeq ??= newestSeq;
       const changed = changes.map(({ changed }) => changed);
       await put(await putChanged({ from, copy: copy.read, tables }, changed));
-      seq = changes.at(-1)?.seq ?? seq;
+      const { seq, mark } = changes.at(-1) ?? reached;
+      reached = { databaseId, seq, mark };
       isBehind = changes.length > 0 && seq < lastSeq;
     }
     // Only now: the row of a newest key that was deleted is given to the next one.
@@ -127,6 +137,7 @@ async function copyRemote(config: RemoteConfig, file: string): Promise<void> {
       for await (const rows of newerPagesOf(from, copy.read, table, growsBy, PAGE_ROWS))
         await put(putRows('REPLACE', table, rows));
     }
+    await changesSince(reached); // all of it was of one database
     const sequences = await from({ sql: SEQUENCES });
     await copy.writeAll([
       ...ORPHANS.filter(([table]) => names.includes(table)).map(([table, where]) => ({

@@ -232,6 +232,24 @@ test('a remote database that a newer version migrates while it is copied is in t
   expect(keys).toBe(1);
 });
 
+test.each([
+  ['replaced', "UPDATE feed SET database_id = 'another'"],
+  ['put back to an earlier state', "UPDATE changes SET key_hash = 'another'"],
+  ['pruned beyond what the copy has seen', 'UPDATE feed SET pruned_seq = 9'],
+])('of a remote database that is %s while it is copied there is no backup', async (_, meanwhile) => {
+  await using started = new AsyncDisposableStack();
+  const { client, url } = await remoteDatabase(started);
+  await client.execute("INSERT INTO changes (key_hash) VALUES ('h')");
+  const proxy = started.use(await startProxy(url));
+  const copied = proxy.delayResponseTo(readOf('api_keys'));
+  const file = join(temporaryFolder(), 'backup.db');
+  const done = backUp({ mode: 'remote', url: proxy.url, authToken: null, replicaFile: null }, file).catch(String);
+  await copied.made;
+  await client.execute(meanwhile);
+  copied.release();
+  expect(await done).toContain('while it was copied: try again');
+});
+
 test('a remote database of keys that are as long as they may be is backed up, and put back into another', async () => {
   await using started = new AsyncDisposableStack();
   const { client, url } = await remoteDatabase(started);
