@@ -1,6 +1,6 @@
 // Key sets over the network: fetched, cached, rotated, out of reach. The issuer is real, the clock is moved by hand.
 
-import { expect, test } from 'bun:test';
+import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { generateKeyPairSync } from 'node:crypto';
 import { createLog } from '../../src/start/package/index.ts';
 import { createJwks } from '../../src/users/jwks.ts';
@@ -11,41 +11,39 @@ import { createTestApp, type TestApp, type TestResponse } from '../support/test-
 const SECOND_MS = 1000;
 const MINUTE_MS = 60_000;
 
-const appFor = (issuer: Issuer, env: Record<string, string> = {}) =>
-  createTestApp({ env: { JWT_SECRET: undefined, JWT_JWKS_URL: issuer.jwksUrl, JWT_ISSUER: issuer.url, ...env } });
+let issuer: Issuer;
+let app: TestApp;
+beforeEach(async () => {
+  issuer = await createIssuer();
+  app = await createTestApp({ env: { JWT_SECRET: undefined, JWT_JWKS_URL: issuer.jwksUrl, JWT_ISSUER: issuer.url } });
+});
+afterEach(async () => {
+  await app.close();
+  await issuer[Symbol.asyncDispose]();
+});
 
 /** A token of alice for this app, good for ten hours. */
-const tokenFor = (
-  app: TestApp,
-  issuer: Issuer,
-  options?: Parameters<Issuer['token']>[1],
-  claims: Record<string, unknown> = {},
-) => issuer.token({ sub: 'alice', aud: app.url, exp: app.clock.nowMs() / 1000 + 36_000, ...claims }, options);
+const tokenFor = (options?: Parameters<Issuer['token']>[1], claims: Record<string, unknown> = {}) =>
+  issuer.token({ sub: 'alice', aud: app.url, exp: app.clock.nowMs() / 1000 + 36_000, ...claims }, options);
 
-const present = (app: TestApp, token: string): Promise<TestResponse> =>
+const present = (token: string): Promise<TestResponse> =>
   app.call('list_api_keys', {}, { authorization: `Bearer ${token}` });
 
-async function expectUnavailable(app: TestApp, token: string): Promise<void> {
-  const response = await present(app, token);
+async function expectUnavailable(token: string): Promise<void> {
+  const response = await present(token);
   expect(response.body).toMatchObject({ status: 503, code: 'auth_unavailable' });
   expect(response.headers.get('retry-after')).toBe('1');
   expect(response.headers.get('www-authenticate')).toBeNull();
 }
 
 test.each(['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA'])('a token signed with %s is accepted', async (alg) => {
-  await using issuer = await createIssuer();
-  await using app = await appFor(issuer);
   issuer.keys = [await createKey(alg, 'only')];
-  expect((await present(app, await tokenFor(app, issuer))).status).toBe(200);
+  expect((await present(await tokenFor())).status).toBe(200);
 });
 
 test('the key set is fetched once for many callers at once, and for many tokens', async () => {
-  await using issuer = await createIssuer();
-  await using app = await appFor(issuer);
-  const tokens = await Promise.all(
-    Array.from({ length: 20 }, (_, n) => tokenFor(app, issuer, {}, { sub: `user-${n}` })),
-  );
-  const responses = await Promise.all(tokens.map((token) => present(app, token)));
+  const tokens = await Promise.all(Array.from({ length: 20 }, (_, n) => tokenFor({}, { sub: `user-${n}` })));
+  const responses = await Promise.all(tokens.map((token) => present(token)));
   expect(responses.map(({ status }) => status)).toEqual(tokens.map(() => 200));
   expect(issuer.hits(JWKS_PATH)).toBe(1);
 });
@@ -54,73 +52,61 @@ test.each([
   ['of another kid', 'first', 'second'],
   ['without kid', undefined, undefined],
 ])('a key %s that came after the last fetch is used at once', async (_, old, kid) => {
-  await using issuer = await createIssuer();
-  await using app = await appFor(issuer);
   issuer.keys = [await createKey('ES256', old)];
-  await present(app, await tokenFor(app, issuer));
+  await present(await tokenFor());
   issuer.keys = [await createKey('ES256', kid)];
-  expect((await present(app, await tokenFor(app, issuer))).status).toBe(200);
+  expect((await present(await tokenFor())).status).toBe(200);
 });
 
 test('made-up kids cause one fetch in ten seconds, and keep no known key from being accepted', async () => {
-  await using issuer = await createIssuer();
-  await using app = await appFor(issuer);
-  await present(app, await tokenFor(app, issuer));
+  await present(await tokenFor());
   for (let n = 0; n < 20; n += 1) {
-    const madeUp = await tokenFor(app, issuer, { header: { kid: `made-up-${n}` } });
-    expect((await present(app, madeUp)).body.code).toBe('invalid_token');
+    const madeUp = await tokenFor({ header: { kid: `made-up-${n}` } });
+    expect((await present(madeUp)).body.code).toBe('invalid_token');
   }
   expect(issuer.hits(JWKS_PATH)).toBe(2);
-  expect((await present(app, await tokenFor(app, issuer))).status).toBe(200);
+  expect((await present(await tokenFor())).status).toBe(200);
   app.clock.advance(10 * SECOND_MS - 1);
-  await present(app, await tokenFor(app, issuer, { header: { kid: 'too early' } }));
+  await present(await tokenFor({ header: { kid: 'too early' } }));
   expect(issuer.hits(JWKS_PATH)).toBe(2);
   app.clock.advance(1);
-  await present(app, await tokenFor(app, issuer, { header: { kid: 'another' } }));
+  await present(await tokenFor({ header: { kid: 'another' } }));
   expect(issuer.hits(JWKS_PATH)).toBe(3);
 });
 
 test('a verdict ends when its key is seen to have left the set', async () => {
-  await using issuer = await createIssuer();
-  await using app = await appFor(issuer);
-  const old = await tokenFor(app, issuer);
-  expect((await present(app, old)).status).toBe(200);
+  const old = await tokenFor();
+  expect((await present(old)).status).toBe(200);
   issuer.keys = [await createKey('ES256', 'second')];
-  expect((await present(app, await tokenFor(app, issuer))).status).toBe(200); // fetched for its unknown kid
-  expect((await present(app, old)).body.code).toBe('invalid_token');
+  expect((await present(await tokenFor())).status).toBe(200); // fetched for its unknown kid
+  expect((await present(old)).body.code).toBe('invalid_token');
 });
 
 test('a key that left the set is refused five minutes after the last fetch, whoever asks', async () => {
-  await using issuer = await createIssuer();
-  await using app = await appFor(issuer);
-  const early = await tokenFor(app, issuer);
-  await present(app, early);
+  const early = await tokenFor();
+  await present(early);
   app.clock.advance(4 * MINUTE_MS);
-  const late = await tokenFor(app, issuer, {}, { sub: 'bob' });
-  expect((await present(app, late)).status).toBe(200); // a verdict of its own, younger than the set
+  const late = await tokenFor({}, { sub: 'bob' });
+  expect((await present(late)).status).toBe(200); // a verdict of its own, younger than the set
   issuer.keys = [];
   app.clock.advance(MINUTE_MS - 1);
-  expect((await present(app, late)).status).toBe(200);
+  expect((await present(late)).status).toBe(200);
   app.clock.advance(1);
-  expect((await present(app, late)).body.code).toBe('invalid_token');
+  expect((await present(late)).body.code).toBe('invalid_token');
 });
 
 test('a key that left the set while the machine slept verifies nothing afterwards, known token or not', async () => {
-  await using issuer = await createIssuer();
-  await using app = await appFor(issuer);
-  const known = await tokenFor(app, issuer);
-  const unseen = await tokenFor(app, issuer, {}, { sub: 'bob' });
-  expect((await present(app, known)).status).toBe(200);
+  const known = await tokenFor();
+  const unseen = await tokenFor({}, { sub: 'bob' });
+  expect((await present(known)).status).toBe(200);
   issuer.keys = [];
   app.clock.sleep(5 * MINUTE_MS);
-  expect((await present(app, unseen)).body.code).toBe('invalid_token');
-  expect((await present(app, known)).body.code).toBe('invalid_token');
+  expect((await present(unseen)).body.code).toBe('invalid_token');
+  expect((await present(known)).body.code).toBe('invalid_token');
 });
 
 test('a set that was on its way while the machine slept is fetched again', async () => {
-  await using issuer = await createIssuer();
-  await using app = await appFor(issuer);
-  const token = await tokenFor(app, issuer);
+  const token = await tokenFor();
   const before = { keys: issuer.keys.map(({ jwk }) => jwk) };
   issuer.overrides.set(JWKS_PATH, () => {
     issuer.overrides.clear();
@@ -128,21 +114,19 @@ test('a set that was on its way while the machine slept is fetched again', async
     app.clock.sleep(60 * MINUTE_MS);
     return Response.json(before);
   });
-  expect((await present(app, token)).body.code).toBe('invalid_token');
+  expect((await present(token)).body.code).toBe('invalid_token');
 });
 
 test('a wall clock that is set forward costs a fetch, one that is set back prolongs nothing', async () => {
-  await using issuer = await createIssuer();
-  await using app = await appFor(issuer);
-  const token = await tokenFor(app, issuer);
-  expect((await present(app, token)).status).toBe(200);
+  const token = await tokenFor();
+  expect((await present(token)).status).toBe(200);
   app.clock.setNow(app.clock.nowMs() + 60 * MINUTE_MS);
-  expect([(await present(app, token)).status, issuer.hits(JWKS_PATH)]).toEqual([200, 2]);
+  expect([(await present(token)).status, issuer.hits(JWKS_PATH)]).toEqual([200, 2]);
   app.clock.setNow(app.clock.nowMs() - 30 * MINUTE_MS);
-  expect([(await present(app, token)).status, issuer.hits(JWKS_PATH)]).toEqual([200, 2]);
+  expect([(await present(token)).status, issuer.hits(JWKS_PATH)]).toEqual([200, 2]);
   issuer.keys = [];
   app.clock.advance(5 * MINUTE_MS);
-  expect((await present(app, token)).body.code).toBe('invalid_token');
+  expect((await present(token)).body.code).toBe('invalid_token');
 });
 
 test('an unchanged set that is fetched again keeps the verdicts reached with it', async () => {
@@ -164,35 +148,27 @@ test('an unchanged set that is fetched again keeps the verdicts reached with it'
 });
 
 test('a token without kid is tried against every key that fits', async () => {
-  await using issuer = await createIssuer();
-  await using app = await appFor(issuer);
   issuer.keys = [await createKey('ES256'), await createKey('ES256'), await createKey('RS256')];
-  for (const key of issuer.keys) expect((await present(app, await tokenFor(app, issuer, { key }))).status).toBe(200);
+  for (const key of issuer.keys) expect((await present(await tokenFor({ key }))).status).toBe(200);
   const stranger = await createKey('ES256');
-  expect((await present(app, await tokenFor(app, issuer, { key: stranger }))).body.code).toBe('invalid_token');
+  expect((await present(await tokenFor({ key: stranger }))).body.code).toBe('invalid_token');
 });
 
 test('of many keys that fit a token without kid, the first eight are tried', async () => {
-  await using issuer = await createIssuer();
-  await using app = await appFor(issuer);
   issuer.keys = await Promise.all(Array.from({ length: 9 }, () => createKey('ES256')));
   const codes: unknown[] = [];
-  for (const key of issuer.keys.slice(7)) codes.push((await present(app, await tokenFor(app, issuer, { key }))).status);
+  for (const key of issuer.keys.slice(7)) codes.push((await present(await tokenFor({ key }))).status);
   expect(codes).toEqual([200, 401]);
 });
 
 test('a signature that is wrong for a known kid is refused without asking the issuer', async () => {
-  await using issuer = await createIssuer();
-  await using app = await appFor(issuer);
-  await present(app, await tokenFor(app, issuer));
+  await present(await tokenFor());
   const impostor = await createKey('ES256', 'first');
-  expect((await present(app, await tokenFor(app, issuer, { key: impostor }))).body.code).toBe('invalid_token');
+  expect((await present(await tokenFor({ key: impostor }))).body.code).toBe('invalid_token');
   expect(issuer.hits(JWKS_PATH)).toBe(1);
 });
 
 test('useless entries of a key set do not spoil the good ones', async () => {
-  await using issuer = await createIssuer();
-  await using app = await appFor(issuer);
   const { keys } = issuer;
   const useless = [
     {},
@@ -201,21 +177,19 @@ test('useless entries of a key set do not spoil the good ones', async () => {
     { kty: 'new' },
   ];
   issuer.overrides.set(JWKS_PATH, () => Response.json({ keys: [...useless, ...keys.map(({ jwk }) => jwk)] }));
-  expect((await present(app, await tokenFor(app, issuer))).status).toBe(200);
-  const broken = await tokenFor(app, issuer, { header: { kid: 'broken' } });
-  expect((await present(app, broken)).body.code).toBe('invalid_token');
+  expect((await present(await tokenFor())).status).toBe(200);
+  const broken = await tokenFor({ header: { kid: 'broken' } });
+  expect((await present(broken)).body.code).toBe('invalid_token');
 });
 
 test('a key too short to be used does not keep a token without kid from the next one that fits', async () => {
-  await using issuer = await createIssuer();
-  await using app = await appFor(issuer);
   const good = await createKey('RS256');
   const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 1024 });
   const short = { ...publicKey.export({ format: 'jwk' }), alg: 'RS256', use: 'sig' };
   issuer.overrides.set(JWKS_PATH, () => Response.json({ keys: [short, good.jwk] }));
-  expect((await present(app, await tokenFor(app, issuer, { key: good }))).status).toBe(200);
+  expect((await present(await tokenFor({ key: good }))).status).toBe(200);
   const stranger = await createKey('RS256');
-  expect((await present(app, await tokenFor(app, issuer, { key: stranger }))).body.code).toBe('invalid_token');
+  expect((await present(await tokenFor({ key: stranger }))).body.code).toBe('invalid_token');
 });
 
 const UNUSABLE: [string, (issuer: Issuer) => Response][] = [
@@ -233,22 +207,18 @@ const UNUSABLE: [string, (issuer: Issuer) => Response][] = [
 test.each(UNUSABLE)(
   'a key set address that responds %s is 503, and is asked again a second later',
   async (_, response) => {
-    await using issuer = await createIssuer();
-    await using app = await appFor(issuer);
     issuer.overrides.set(JWKS_PATH, () => response(issuer));
-    const token = await tokenFor(app, issuer);
-    await expectUnavailable(app, token);
-    await expectUnavailable(app, token);
+    const token = await tokenFor();
+    await expectUnavailable(token);
+    await expectUnavailable(token);
     expect([issuer.hits(JWKS_PATH), issuer.hits('/good')]).toEqual([1, 0]);
     issuer.overrides.clear();
     app.clock.advance(SECOND_MS);
-    expect((await present(app, token)).status).toBe(200);
+    expect((await present(token)).status).toBe(200);
   },
 );
 
 test('an endless key set is cut off', async () => {
-  await using issuer = await createIssuer();
-  await using app = await appFor(issuer);
   let cancelled: () => void = () => {};
   const ended = new Promise<void>((resolve) => {
     cancelled = resolve;
@@ -258,20 +228,18 @@ test('an endless key set is cut off', async () => {
     JWKS_PATH,
     () => new Response(new ReadableStream({ pull: (controller) => controller.enqueue(chunk), cancel: cancelled })),
   );
-  await expectUnavailable(app, await tokenFor(app, issuer));
+  await expectUnavailable(await tokenFor());
   await ended;
 });
 
 test('an issuer that never responds is given up after five seconds', async () => {
-  await using issuer = await createIssuer();
-  await using app = await appFor(issuer);
   const asked = Promise.withResolvers<void>();
   issuer.overrides.set(JWKS_PATH, () => {
     asked.resolve();
     return new Promise(() => {});
   });
   let isGivenUp = false;
-  const refused = expectUnavailable(app, await tokenFor(app, issuer)).then(() => {
+  const refused = expectUnavailable(await tokenFor()).then(() => {
     isGivenUp = true;
   });
   await asked.promise;
@@ -283,30 +251,26 @@ test('an issuer that never responds is given up after five seconds', async () =>
 });
 
 test('an issuer that is away is 503 for new tokens, not for those whose key is known', async () => {
-  const issuer = await createIssuer();
-  await using app = await appFor(issuer);
-  const known = await tokenFor(app, issuer);
-  expect((await present(app, known)).status).toBe(200);
+  const known = await tokenFor();
+  expect((await present(known)).status).toBe(200);
   await issuer[Symbol.asyncDispose]();
-  expect((await present(app, known)).status).toBe(200);
-  expect((await present(app, await tokenFor(app, issuer, {}, { sub: 'bob' }))).status).toBe(200);
-  await expectUnavailable(app, await tokenFor(app, issuer, { header: { kid: 'unknown' } }));
-  await expectUnavailable(app, await tokenFor(app, issuer, { header: { kid: 'unknown' } })); // in the pause, too
+  expect((await present(known)).status).toBe(200);
+  expect((await present(await tokenFor({}, { sub: 'bob' }))).status).toBe(200);
+  await expectUnavailable(await tokenFor({ header: { kid: 'unknown' } }));
+  await expectUnavailable(await tokenFor({ header: { kid: 'unknown' } })); // in the pause, too
   app.clock.advance(5 * MINUTE_MS);
-  await expectUnavailable(app, known);
+  await expectUnavailable(known);
 });
 
 test('an outage is logged once, with its reason, and so is its end', async () => {
-  await using issuer = await createIssuer();
-  await using app = await appFor(issuer);
   issuer.overrides.set(JWKS_PATH, () => new Response('no', { status: 500 }));
-  const token = await tokenFor(app, issuer);
+  const token = await tokenFor();
   for (let n = 0; n < 3; n += 1) {
-    await present(app, token);
+    await present(token);
     app.clock.advance(SECOND_MS);
   }
   issuer.overrides.clear();
-  await present(app, token);
+  await present(token);
   const lines = (await app.log()).filter(({ event }) => event.startsWith('key set'));
   expect(lines).toMatchObject([
     { level: 'warn', event: 'key set out of reach', reason: 'the key set answered 500' },
