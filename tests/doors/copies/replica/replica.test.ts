@@ -1,6 +1,6 @@
 // A replica beside the primary, on the real server: when its responses count, and what happens to its file.
 
-import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -23,7 +23,7 @@ setDefaultTimeout(180_000); // processes are started, on machines that do other 
 
 const hashOf = (key: string) => createHash('sha256').update(key).digest('hex');
 const newFile = () => join(temporaryFolder(), 'replica.db');
-const withReplica = (sqld: Sqld, file = newFile(), url = sqld.url) =>
+const withReplica = (file = newFile(), url = sqld.url) =>
   storeOn({ ...sqld.env, DATABASE_URL: url, DATABASE_REPLICA_FILE: file });
 const openings = async (app: TestApp) => (await app.log()).filter(({ event }) => event === 'replica opened');
 const opened = (app: TestApp) => waitFor(async () => (await openings(app)).length > 0);
@@ -38,6 +38,11 @@ async function keysOf(app: TestApp, count: number): Promise<{ id: string; key: s
   return keys;
 }
 
+/** Resolves when it has said why its replica is not in use. */
+const saidWhy = (app: TestApp, reason: string) =>
+  waitFor(async () => (await app.log()).some((line) => line.event === 'replica not in use' && line.reason === reason));
+const MOVED = 'its file was moved, removed, replaced or cut';
+
 const replicaState = async (app: { readonly url: string }) =>
   ((await (await fetch(`${app.url}/mcp/health`)).json()) as { store: { replica: string } }).store.replica;
 
@@ -45,17 +50,23 @@ const replicaState = async (app: { readonly url: string }) =>
 const changeOne = async (app: TestApp) =>
   app.call('delete_api_key', { keyId: (await app.createKey('alice')).id }, await bearer(app, 'alice'));
 
+let sqld: Sqld;
+beforeEach(async () => {
+  sqld = await startPrimary();
+});
+afterEach(() => sqld.stop());
+
 /** The file of an app that has seen a change and was closed in order, and the clock that it had. */
-async function closedReplica(sqld: Sqld) {
+async function closedReplica() {
   const file = newFile();
-  await using app = await createTestApp({ store: withReplica(sqld, file) });
+  await using app = await createTestApp({ store: withReplica(file) });
   await changeOne(app);
   await advanceUntil(app.clock, async () => (await replicaState(app)) === 'in_use', 100);
   return { file, clock: app.clock };
 }
 
 /** The primary loses its newest change, and another one follows. */
-async function loseChange(sqld: Sqld): Promise<void> {
+async function loseChange(): Promise<void> {
   await executeAt(
     sqld.url,
     'UPDATE changes SET key_hash = lower(hex(randomblob(32))) WHERE seq = (SELECT max(seq) FROM changes)',
@@ -80,8 +91,8 @@ async function statementsFor(app: TestApp, keys: { key: string }[], statements: 
 const PATIENT = { REVOCATION_LAG_MAX_MS: '4000' };
 
 /** An app on another server, whose replica is in use. */
-async function edgeOf(sqld: Sqld, { url }: { readonly url: string }, { clock }: TestApp): Promise<TestApp> {
-  const edge = await createTestApp({ store: withReplica(sqld, undefined, url), env: PATIENT, clock });
+async function edgeOf({ url }: { readonly url: string }, { clock }: TestApp, file = newFile()): Promise<TestApp> {
+  const edge = await createTestApp({ store: withReplica(file, url), env: PATIENT, clock });
   await opened(edge);
   await waitFor(async () => (await replicaState(edge)) === 'in_use');
   return edge;
@@ -89,11 +100,10 @@ async function edgeOf(sqld: Sqld, { url }: { readonly url: string }, { clock }: 
 
 describe('reading', () => {
   test('keys that are not in memory come from the replica once it has them, and from the primary until then', async () => {
-    await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const keys = await keysOf(maker, 200);
-    await using edge = await edgeOf(sqld, proxy, maker);
+    await using edge = await edgeOf(proxy, maker);
     // A busy machine may take longer for a read than the replica gets for it; then the primary is asked.
     await waitFor(async () => {
       const fresh = keys.splice(0, 1);
@@ -109,11 +119,10 @@ describe('reading', () => {
   });
 
   test('of keys that come together the replica says those that it has, and the primary the others', async () => {
-    await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const early = await keysOf(maker, 2);
-    await using edge = await edgeOf(sqld, proxy, maker);
+    await using edge = await edgeOf(proxy, maker);
     proxy.refuse(TAKING);
     const [first, second] = early;
     const [late, unknown] = [await maker.createKey('alice'), `sk_test_${'0'.repeat(64)}`];
@@ -130,11 +139,10 @@ describe('reading', () => {
   });
 
   test('a revoked key does not come back from a replica that lags', async () => {
-    await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const [revoked, deleted] = (await keysOf(maker, 2)) as [{ id: string; key: string }, { id: string; key: string }];
-    await using edge = await edgeOf(sqld, proxy, maker);
+    await using edge = await edgeOf(proxy, maker);
     proxy.refuse(TAKING);
     const alice = await bearer(maker, 'alice');
     await maker.call('revoke_api_key', { keyId: revoked.id }, alice);
@@ -145,12 +153,11 @@ describe('reading', () => {
   });
 
   test('a leaked key ends, though a replica that lags says that it has ended', async () => {
-    await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const { id, key } = await maker.createKey('alice');
     await maker.call('revoke_api_key', { keyId: id }, await bearer(maker, 'alice'));
-    await using edge = await edgeOf(sqld, proxy, maker);
+    await using edge = await edgeOf(proxy, maker);
     proxy.refuse(TAKING);
     using db = openDatabase(sqld.url);
     await db.execute('UPDATE api_keys SET active = 1');
@@ -160,13 +167,10 @@ describe('reading', () => {
   });
 
   test('a replica that is ahead of its process says nothing, as the primary may have lost what it holds', async () => {
-    await using sqld = await startPrimary();
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const [{ clock }, { id, key }, file] = [maker, await maker.createKey('alice'), newFile()];
     await changeOne(maker);
-    await using edge = await createTestApp({ store: withReplica(sqld, file), env: PATIENT, clock });
-    await opened(edge);
-    await waitFor(async () => (await replicaState(edge)) === 'in_use');
+    await using edge = await edgeOf(sqld, maker, file);
     using primary = openDatabase(sqld.url);
     using followed = openDatabase(`file:${file}`);
     const newest = async () => Number((await primary.execute('SELECT max(seq) AS seq FROM changes')).rows[0]?.seq);
@@ -185,10 +189,9 @@ describe('reading', () => {
   });
 
   test('keys made on one server work on another at once, though its replica lags', async () => {
-    await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
-    await using edge = await edgeOf(sqld, proxy, maker);
+    await using edge = await edgeOf(proxy, maker);
     proxy.refuse(TAKING);
     for (let made = 0; made < 200; made += 1) {
       const { key } = await maker.createKey('alice');
@@ -199,7 +202,6 @@ describe('reading', () => {
 
 describe('the file', () => {
   test('is used again after an orderly stop, and after a kill', async () => {
-    await using sqld = await startPrimary();
     const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: newFile() };
     const kept = async (end: 'stop' | 'kill') => {
       await using server = await startServer({ env });
@@ -220,9 +222,8 @@ describe('the file', () => {
 
   test('the replica file and all beside it are for their owner alone, while it is open and after', async () => {
     process.umask(0o022);
-    await using sqld = await startPrimary();
     const file = newFile();
-    const app = await createTestApp({ store: withReplica(sqld, file) });
+    const app = await createTestApp({ store: withReplica(file) });
     await opened(app);
     const modes = () =>
       readdirSync(dirname(file)).map((name) => [name, statSync(join(dirname(file), name)).mode & 0o777]);
@@ -239,15 +240,14 @@ describe('the file', () => {
     'full of something else': (file) => writeFileSync(file, 'no database '.repeat(statSync(file).size / 12 + 1)),
   };
   test.each(Object.entries(damages))('%s is made anew, and keys work throughout', async (_, damage) => {
-    await using sqld = await startPrimary();
     const file = newFile();
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const { key } = await maker.createKey('alice');
-    const first = await createTestApp({ store: withReplica(sqld, file), clock: maker.clock });
+    const first = await createTestApp({ store: withReplica(file), clock: maker.clock });
     await opened(first);
     await first.close();
     damage(file);
-    await using second = await createTestApp({ store: withReplica(sqld, file), clock: first.clock });
+    await using second = await createTestApp({ store: withReplica(file), clock: first.clock });
     expect((await second.useKey(key)).status).toBe(200);
     await opened(second);
     expect((await openings(second)).map(({ kept }) => kept)).toEqual([false]);
@@ -259,21 +259,18 @@ describe('the file', () => {
   });
 
   test('a replica file that holds what the primary has lost is rebuilt', async () => {
-    await using sqld = await startPrimary();
-    const { file, clock } = await closedReplica(sqld);
-    await loseChange(sqld);
-    await using second = await createTestApp({ store: withReplica(sqld, file), clock });
+    const { file, clock } = await closedReplica();
+    await loseChange();
+    await using second = await createTestApp({ store: withReplica(file), clock });
     await openedAgain(second, 1);
-    const reason = 'it is of another database, or holds what its primary has lost';
-    expect(await second.log()).toContainEqual(expect.objectContaining({ event: 'replica not in use', reason }));
+    await saidWhy(second, 'it is of another database, or holds what its primary has lost');
     expect((await openings(second)).map(({ kept }) => kept)).toEqual([false]);
   });
 
   test('nothing is taken into a replica file before it was compared with its primary', async () => {
-    await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
-    const { file, clock } = await closedReplica(sqld);
-    await using second = await createTestApp({ store: withReplica(sqld, file, proxy.url), clock });
+    const { file, clock } = await closedReplica();
+    await using second = await createTestApp({ store: withReplica(file, proxy.url), clock });
     await openedAgain(second, 1);
     await waitFor(() => proxy.sent(TAKING) > 0);
     const compared = proxy.requests.findIndex((request) => request.includes('c.seq >= ?1'));
@@ -282,13 +279,11 @@ describe('the file', () => {
   });
 
   test('a replica file stays when its primary is away while they are compared', async () => {
-    await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
-    const { file, clock } = await closedReplica(sqld);
+    const { file, clock } = await closedReplica();
     proxy.refuse('c.seq >= ?1');
-    await using second = await createTestApp({ store: withReplica(sqld, file, proxy.url), clock });
-    const reason = 'the primary is away';
-    await waitFor(async () => (await second.log()).some((line) => line.reason === reason));
+    await using second = await createTestApp({ store: withReplica(file, proxy.url), clock });
+    await saidWhy(second, 'the primary is away');
     proxy.refuse(null);
     await openedAgain(second, 1);
     expect((await openings(second)).map(({ kept }) => kept)).toEqual([true]);
@@ -297,30 +292,27 @@ describe('the file', () => {
   });
 
   test('is made anew while it is in use, too, when the primary is seen to have lost something', async () => {
-    await using sqld = await startPrimary();
-    await using app = await createTestApp({ store: withReplica(sqld) });
+    await using app = await createTestApp({ store: withReplica() });
     await opened(app);
     await changeOne(app);
-    await loseChange(sqld);
+    await loseChange();
     await changeOne(app); // polls
     await openedAgain(app, 2);
-    const reason = 'the primary was replaced';
-    expect(await app.log()).toContainEqual(expect.objectContaining({ event: 'replica not in use', reason }));
+    await saidWhy(app, 'the primary was replaced');
   });
 
   test('a replica file that is begun anew while another process copies into it has all rows in the end', async () => {
-    await using sqld = await startPrimary();
     await using toFirst = await startProxy(sqld.url);
     await using toSecond = await startProxy(sqld.url);
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const [{ clock }, { key }, file] = [maker, await maker.createKey('bob'), newFile()];
     await executeAt(sqld.url, "INSERT INTO blocked_owners (owner) VALUES ('bob')");
-    await using first = await createTestApp({ store: withReplica(sqld, file, toFirst.url), clock });
+    await using first = await createTestApp({ store: withReplica(file, toFirst.url), clock });
     await opened(first);
-    await using second = await createTestApp({ store: withReplica(sqld, file, toSecond.url), clock });
+    await using second = await createTestApp({ store: withReplica(file, toSecond.url), clock });
     await opened(second);
     for (const app of [first, second]) await waitFor(async () => (await replicaState(app)) === 'in_use');
-    await loseChange(sqld);
+    await loseChange();
     clock.advance(500); // the next look at their health polls
     const [copied, begun] = [
       toFirst.delayResponseTo(readOf('owners')),
@@ -337,7 +329,6 @@ describe('the file', () => {
   });
 
   test('a replica file of another program is refused at the start and stays as it was', async () => {
-    await using sqld = await startPrimary();
     const file = newFile();
     writeFileSync(file, 'precious');
     const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: file };
@@ -348,11 +339,10 @@ describe('the file', () => {
 
   test.skipIf(!canMount())('while its disk is full, each try to copy closes what it has opened', async () => {
     using disk = smallDisk();
-    await using sqld = await startPrimary();
     using db = openDatabase(sqld.url);
     await fillKeys(db, 6000);
     await using proxy = await startProxy(sqld.url);
-    await using app = await createTestApp({ store: withReplica(sqld, join(disk.folder, 'replica.db'), proxy.url) });
+    await using app = await createTestApp({ store: withReplica(join(disk.folder, 'replica.db'), proxy.url) });
     await waitFor(async () => (await app.log()).some(({ event }) => event === 'replica not in use'));
     const tries = proxy.sent(TAKING);
     await advanceUntil(app.clock, () => proxy.sent(TAKING) > tries + 10, 1000);
@@ -360,7 +350,6 @@ describe('the file', () => {
   });
 
   test('a replica file that is no file is refused at the start, and not replaced', async () => {
-    await using sqld = await startPrimary();
     const pipe = newFile();
     Bun.spawnSync(['mkfifo', pipe]);
     const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: pipe };
@@ -370,15 +359,13 @@ describe('the file', () => {
   });
 
   test('a replica file that another process makes stays as it is until that has ended', async () => {
-    await using sqld = await startPrimary();
     const file = newFile();
     const [before, owner] = [openDatabase(`file:${file}`), openDatabase(`file:${file}-owner`)];
     await before.execute('CREATE TABLE half_made (page TEXT)');
     await owner.execute('BEGIN IMMEDIATE');
     const bytes = readFileSync(file);
-    await using app = await createTestApp({ store: withReplica(sqld, file) });
-    const reason = 'another process makes it';
-    await waitFor(async () => (await app.log()).some((line) => line.reason === reason));
+    await using app = await createTestApp({ store: withReplica(file) });
+    await saidWhy(app, 'another process makes it');
     const { key } = await app.createKey('alice');
     expect((await app.useKey(key)).status).toBe(200);
     expect(readFileSync(file)).toEqual(bytes);
@@ -388,7 +375,6 @@ describe('the file', () => {
   });
 
   test('is followed by two processes, on Bun and Deno, and by the one that is left', async () => {
-    await using sqld = await startPrimary();
     const file = join(diskFolder(), 'replica.db'); // Deno writes to no other
     const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: file };
     const inUse = async ({ url }: { url: string }) => (await replicaState({ url })) === 'in_use';
@@ -404,7 +390,6 @@ describe('the file', () => {
   test.each(rows(['bun', 'deno'] as const, 1))(
     'holds all keys of many, which a thread has written, on %s',
     async (runtime) => {
-      await using sqld = await startPrimary();
       using primary = openDatabase(sqld.url);
       await fillKeys(primary, 1001);
       const file = join(diskFolder(), 'replica.db');
@@ -423,24 +408,20 @@ describe('the file', () => {
   test.each(rows([2, 1], 1))(
     'a replica file that is removed while %d processes use it is made anew, once',
     async (processes) => {
-      await using sqld = await startPrimary();
       const file = newFile();
-      await using first = await createTestApp({ store: withReplica(sqld, file) });
+      await using first = await createTestApp({ store: withReplica(file) });
       await opened(first);
       const { clock } = first;
-      await using second = processes === 1 ? null : await createTestApp({ store: withReplica(sqld, file), clock });
+      await using second = processes === 1 ? null : await createTestApp({ store: withReplica(file), clock });
       const apps = second === null ? [first] : [first, second];
       await Promise.all(apps.map(opened));
       for (const part of ['', '-wal', '-shm']) rmSync(file + part);
       for (const app of apps) await openedAgain(app, 2);
-      const reason = 'its file was moved, removed, replaced or cut';
-      for (const app of apps) {
-        expect(await app.log()).toContainEqual(expect.objectContaining({ event: 'replica not in use', reason }));
-      }
+      for (const app of apps) await saidWhy(app, MOVED);
       const { ino } = statSync(file);
       // What only a thread writes: it opens the file anew.
       await changeOne(first);
-      await loseChange(sqld);
+      await loseChange();
       await changeOne(first); // polls
       await openedAgain(first, 3);
       for (const app of apps) await advanceUntil(clock, async () => (await replicaState(app)) === 'in_use', 100);
@@ -449,35 +430,30 @@ describe('the file', () => {
   );
 
   test('a replica file that is cut to nothing while it is in use is made anew', async () => {
-    await using sqld = await startPrimary();
     const file = newFile();
-    await using app = await createTestApp({ store: withReplica(sqld, file) });
+    await using app = await createTestApp({ store: withReplica(file) });
     await opened(app);
     truncateSync(file);
     using primary = openDatabase(sqld.url);
     await fillKeys(primary, 251); // a page, which a thread writes
     await openedAgain(app, 2);
-    const reason = 'its file is damaged';
-    expect(await app.log()).toContainEqual(expect.objectContaining({ event: 'replica not in use', reason }));
+    await saidWhy(app, 'its file is damaged');
   });
 
   test('a replica whose write-ahead log is emptied while it is in use is made anew', async () => {
-    await using sqld = await startPrimary();
     const file = newFile();
-    await using app = await createTestApp({ store: withReplica(sqld, file) });
+    await using app = await createTestApp({ store: withReplica(file) });
     await opened(app);
     truncateSync(`${file}-wal`);
     await openedAgain(app, 2);
-    const reason = 'its file was moved, removed, replaced or cut';
-    expect(await app.log()).toContainEqual(expect.objectContaining({ event: 'replica not in use', reason }));
+    await saidWhy(app, MOVED);
     using here = openDatabase(`file:${file}`);
     expect((await here.execute('PRAGMA quick_check')).rows).toEqual([{ quick_check: 'ok' }]);
   });
 
   test('a replica file in whose place another version has put its own stays, and this one goes on with the one it has', async () => {
-    await using sqld = await startPrimary();
     const file = newFile();
-    await using app = await createTestApp({ store: withReplica(sqld, file) });
+    await using app = await createTestApp({ store: withReplica(file) });
     await opened(app);
     for (const part of ['', '-wal', '-shm']) rmSync(file + part);
     await executeAt(`file:${file}`, 'CREATE TABLE replica_of_999 (mark TEXT)');
@@ -486,7 +462,7 @@ describe('the file', () => {
     await fillKeys(primary, 251); // a page, which a thread writes where there is one
     await changeOne(app); // polls
     await advanceUntil(app.clock, async () => (await replicaState(app)) === 'in_use', 100);
-    await loseChange(sqld);
+    await loseChange();
     await changeOne(app);
     await openedAgain(app, 2);
     expect(readFileSync(file)).toEqual(bytes);
@@ -494,10 +470,9 @@ describe('the file', () => {
   });
 
   test('a server works without a replica file that it cannot write', async () => {
-    await using sqld = await startPrimary();
     const file = newFile();
     mkdirSync(`${file}-wal`);
-    await using app = await createTestApp({ store: withReplica(sqld, file) });
+    await using app = await createTestApp({ store: withReplica(file) });
     await waitFor(async () => (await app.log()).some(({ event }) => event === 'replica not in use'));
     const { key } = await app.createKey('alice');
     expect((await app.useKey(key)).status).toBe(200);
@@ -505,7 +480,6 @@ describe('the file', () => {
 });
 
 test('a replica has the settings of owners that were there before, and follows those that change', async () => {
-  await using sqld = await startPrimary();
   const db = openDatabase(sqld.url);
   const set = (owner: string, requests: number) =>
     db.execute({
@@ -515,7 +489,7 @@ ON CONFLICT DO UPDATE SET limit_requests = ?2`,
     });
   await set('alice', 5);
   const file = newFile();
-  await using app = await createTestApp({ store: withReplica(sqld, file) });
+  await using app = await createTestApp({ store: withReplica(file) });
   await opened(app);
   using replica = openDatabase(`file:${file}`);
   const settings = async () =>
@@ -532,8 +506,7 @@ ON CONFLICT DO UPDATE SET limit_requests = ?2`,
 });
 
 test('a replica follows on behind a time that was typed beyond 2^53', async () => {
-  await using sqld = await startPrimary();
-  await using app = await createTestApp({ store: withReplica(sqld) });
+  await using app = await createTestApp({ store: withReplica() });
   await opened(app);
   await executeAt(sqld.url, "INSERT INTO blocked_owners (owner, blocked_at_ms) VALUES ('bob', 1796000000000000000)");
   await changeOne(app);
@@ -541,29 +514,27 @@ test('a replica follows on behind a time that was typed beyond 2^53', async () =
 });
 
 test('a replica that was closed follows no more', async () => {
-  await using sqld = await startPrimary();
   await using proxy = await startProxy(sqld.url);
-  const app = await createTestApp({ store: withReplica(sqld, undefined, proxy.url) });
+  const app = await createTestApp({ store: withReplica(undefined, proxy.url) });
   await opened(app);
   const first = proxy.sent(TAKING);
   await advanceUntil(app.clock, () => proxy.sent(TAKING) > first, 100);
   await app.close();
   const last = proxy.sent(TAKING);
   app.clock.advance(10_000);
-  await using other = await createTestApp({ store: withReplica(sqld) });
+  await using other = await createTestApp({ store: withReplica() });
   await opened(other);
   expect(proxy.sent(TAKING)).toBe(last);
 });
 
 test('a replica that is closed while it copies owners copies no more of them, and says nothing of an outage', async () => {
-  await using sqld = await startPrimary();
   await using proxy = await startProxy(sqld.url, { delayMs: 50 });
   await executeAt(
     sqld.url,
     `INSERT INTO owners (owner, keys_max)
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) SELECT 'owner ' || i, 5 FROM n`,
   );
-  const app = await createTestApp({ store: withReplica(sqld, undefined, proxy.url) });
+  const app = await createTestApp({ store: withReplica(undefined, proxy.url) });
   const pages = () => proxy.sent(readOf('owners'));
   await waitFor(() => pages() > 1);
   await app.close();
@@ -573,9 +544,8 @@ WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) 
 
 describe('the primary', () => {
   test('a server starts without its primary, and opens the replica when the primary is back', async () => {
-    await using sqld = await startPrimary();
     await sqld.kill();
-    await using app = await createTestApp({ store: withReplica(sqld) });
+    await using app = await createTestApp({ store: withReplica() });
     expect((await fetch(`${app.url}/mcp/health`)).status).toBe(503);
     await sqld.start();
     await advanceUntil(app.clock, async () => (await fetch(`${app.url}/mcp/health`)).ok);
@@ -585,8 +555,7 @@ describe('the primary', () => {
   });
 
   test('a replica whose primary is away is not trusted past the bound', async () => {
-    await using sqld = await startPrimary();
-    await using app = await createTestApp({ store: withReplica(sqld) });
+    await using app = await createTestApp({ store: withReplica() });
     await opened(app);
     const { key } = await app.createKey('alice');
     await sqld.kill();
@@ -595,8 +564,7 @@ describe('the primary', () => {
   });
 
   test('after the primary is replaced by an empty one no old key is accepted, and the replica is rebuilt', async () => {
-    await using sqld = await startPrimary();
-    await using app = await createTestApp({ store: withReplica(sqld) });
+    await using app = await createTestApp({ store: withReplica() });
     await opened(app);
     const { key } = await app.createKey('alice');
     expect((await app.useKey(key)).status).toBe(200);
