@@ -91,25 +91,6 @@ describe('memory is current', () => {
     expect(told).toEqual([[['c'], new Set(['a', 'b'])]]);
   });
 
-  test('many health probes of a failing store within a moment cost one query', async () => {
-    let polls = 0;
-    let away = true;
-    const clock = testClock();
-    using feed = feedOver(async () => {
-      polls += 1;
-      if (away) throw new StoreOutage('away');
-      return NOTHING_NEW;
-    }, clock);
-    for (let asked = 0; asked < 1000; asked += 1) expect(await feed.probe()).toBe(false);
-    expect(polls).toBe(1);
-    away = false;
-    clock.advance(62);
-    expect(await feed.probe()).toBe(false);
-    clock.advance(1); // a sixteenth of the bound
-    expect(await feed.probe()).toBe(true);
-    expect(polls).toBe(2);
-  });
-
   test('memory is current after a mutation only by a poll that began after it', async () => {
     const polls: ((page: FeedPage) => void)[] = [];
     using feed = feedOver(() => new Promise((resolve) => polls.push(resolve)));

@@ -172,29 +172,16 @@ describe('a start is refused with one line', () => {
 const POLL = 'LEFT JOIN changes n';
 
 describe('a primary that is away', () => {
-  test('at the start: what needs no store works, health says so, and the server comes to life by itself', async () => {
+  test('at the start: what needs no store works, health and, once, the log say so, and the server comes to life by itself', async () => {
     await using sqld = await startSqld();
     await sqld.kill();
     await using app = await createTestApp({ store: storeOn(sqld.env) });
     expect((await fetch(`${app.url}/`)).status).toBe(200);
-    expect(await health(app.url)).toEqual({
-      status: 503,
-      store: { mode: 'remote', ok: false, writable: true, lagMs: null },
-    });
+    const away = { status: 503, store: { mode: 'remote', ok: false, writable: true, lagMs: null } };
+    for (let asked = 0; asked < 3; asked += 1) expect(await health(app.url)).toEqual(away);
     const refused = await app.useKey(`sk_test_${'0'.repeat(64)}`);
     expect(refused.body).toMatchObject({ status: 503, code: 'store_unavailable' });
     expect(refused.headers.get('retry-after')).toBe('1');
-    await sqld.start();
-    await advanceUntil(app.clock, async () => (await health(app.url)).status === 200);
-    const { key } = await app.createKey('alice');
-    expect((await app.useKey(key)).status).toBe(200);
-  });
-
-  test('at the start: the log says why, once, and that it is back', async () => {
-    await using sqld = await startSqld();
-    await sqld.kill();
-    await using app = await createTestApp({ store: storeOn(sqld.env) });
-    for (let asked = 0; asked < 3; asked += 1) await health(app.url);
     await sqld.start();
     await advanceUntil(app.clock, async () => (await health(app.url)).status === 200);
     const lines = (await app.log()).filter(({ event }) => event.startsWith('database'));
@@ -202,6 +189,8 @@ describe('a primary that is away', () => {
     const reasons = lines.slice(0, -1).map(({ level, event, reason }) => `${level} ${event}: ${reason}`);
     expect(reasons[0]).toStartWith('warn database not opened: ECONNREFUSED');
     expect(new Set(reasons).size).toBe(reasons.length); // opening it may also take long, on a busy machine
+    const { key } = await app.createKey('alice');
+    expect((await app.useKey(key)).status).toBe(200);
   });
 
   test('at the start: the log says so where a page answers in place of the primary', async () => {
