@@ -28,7 +28,11 @@ const send = async (route: RouteFacts, init: RequestInit, at = app) => {
   return readResponse(response);
 };
 
-describe.each(rows)('%s', (_name, route) => {
+/** Those whose bodies have keys, codes, tokens or secrets of clients. */
+const HAS_SECRETS = ['introspect', 'changes', 'revoke', 'authorize', 'token', 'ask', 'request', 'decision'];
+const OWN_PAGE = { origin: live.PUBLIC_URL };
+
+describe.each(rows)('%s', (name, route) => {
   const isAny = route.method === 'any';
 
   test('is there, forbids sniffing, and says what it is not asked with', async () => {
@@ -59,11 +63,18 @@ describe.each(rows)('%s', (_name, route) => {
     expect(allowed).toBe(route.openToAnyOrigin ? '*' : null);
   });
 
-  test('in production takes no credential over plain HTTP', async () => {
-    const headers = { 'x-api-key': `sk_live_${'0'.repeat(64)}` };
-    const { status, body } = await send(route, { method: methodOf(route), headers }, production);
-    if (route.takesPlainHttp) expect(status).toBe(401);
-    else expect({ status, code: body.code ?? body.error }).toMatchObject({ status: 403 });
+  test('in production takes no credential over plain HTTP, and where a body has one, nothing', async () => {
+    const key = { 'x-api-key': `sk_live_${'0'.repeat(64)}` };
+    for (const method of isAny ? ['GET'] : route.method.split(', '))
+      for (const credential of HAS_SECRETS.includes(name) ? [key, {}] : [key]) {
+        const { status, body } = await send(route, { method, headers: { ...OWN_PAGE, ...credential } }, production);
+        if (route.takesPlainHttp) expect(status).toBe(401);
+        else
+          expect([status, JSON.stringify(body)]).toEqual([
+            403,
+            expect.stringMatching(/https_required|over HTTPS only/),
+          ]);
+      }
   });
 
   test('GET / lists it, if it says something', async () => {

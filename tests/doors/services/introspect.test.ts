@@ -276,14 +276,6 @@ describe('bad requests', () => {
     expect(got.headers.get('allow')).toBe('POST');
     expectError(await ask(key, { ...own, origin: 'https://evil.example' }), 403, 'origin_denied');
   });
-
-  test('plain HTTP in production is 403, before anything is read', async () => {
-    await using production = await createTestApp({ env: { NODE_ENV: 'production', TRUST_PROXY: '1' } });
-    for (const headers of [own, {}, { 'x-api-key': service.key }] as Record<string, string>[]) {
-      expectError(await ask(key, headers, production), 403, 'https_required');
-    }
-    expectError(await ask(key, { ...own, 'x-forwarded-proto': 'https' }, production), 401, 'invalid_client');
-  });
 });
 
 describe('unknown tokens', () => {

@@ -10,7 +10,7 @@ import { testClock } from '../../support/clock.ts';
 import { databaseOf } from '../../support/database-client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { CALLBACK, codeByClick, codeFor, handOver, register, sentBack } from '../../support/hand-over.ts';
-import { askAsPerson, askForKey, pollForKey, postForm } from '../../support/key-request.ts';
+import { askAsPerson, askForKey, pollForKey } from '../../support/key-request.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { refusal } from '../../support/refusal.ts';
 import { storeOn } from '../../support/store-mode.ts';
@@ -256,16 +256,6 @@ test('the metadata names this server alone, at the root and where its path place
       scopes_supported: ['read'],
     });
   }
-});
-
-test('in production over plain HTTP no key is asked for and none handed out', async () => {
-  const env = { ...ENV, OAUTH_DEVICE: '1', NODE_ENV: 'production', PUBLIC_URL: 'https://keys.example' };
-  await using app = await createTestApp({ env });
-  const opened = await fetch(`${app.url}/authorize`);
-  const posted = await fetch(`${app.url}/authorize`, { method: 'POST', headers: { origin: 'https://keys.example' } });
-  expect([opened.status, posted.status]).toEqual([403, 403]);
-  for (const { status, body } of [await postForm(app, '/token', {}), await askForKey(app)])
-    expect({ status, body }).toEqual({ status: 403, body: refusal('https_required') });
 });
 
 describe('the trail', () => {
