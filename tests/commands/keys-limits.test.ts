@@ -8,7 +8,7 @@ import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { fillKeys } from '../support/fill.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { jsonLines, keysCommand } from '../support/keys-command.ts';
-import { commandOf } from '../support/server-process.ts';
+import { runnerOf } from '../support/server-process.ts';
 import { sharedApp } from '../support/test-app.ts';
 import { advanceUntil } from '../support/wait-for.ts';
 
@@ -80,14 +80,12 @@ test('list and show say how often a key was used; --sort uses puts the most used
   expect(await keys('list', '--sort', 'names')).toMatchObject({ code: 2 });
 });
 
-const RUN = { bun: [process.execPath, '--no-env-file'], deno: [commandOf('deno')[0] ?? '', 'run', '--allow-all'] };
-
-test.each(Object.entries(RUN))(
+test.each(['bun', 'deno'] as const)(
   'on %s an owner of so many keys that a thread reads their uses is shown',
-  async (_, on) => {
+  async (runtime) => {
     using database = openDatabase(databaseOf(app));
     await fillKeys(database, 300, 1000);
-    const command = [...on, join(import.meta.dir, '../../src/commands/keys.ts')];
+    const command = [...runnerOf(runtime), join(import.meta.dir, '../../src/commands/keys.ts')];
     const shown = await run([...command, 'owner', 'owner-0@example.com', '--json'], {
       cwd: temporaryFolder(),
       env: env(),

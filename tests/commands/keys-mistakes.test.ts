@@ -20,7 +20,7 @@ import {
   startKeys,
 } from '../support/keys-command.ts';
 import { startProxy } from '../support/proxy.ts';
-import { commandOf } from '../support/server-process.ts';
+import { runnerOf } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
 import { bearer, createTestApp, TEST_SECRET } from '../support/test-app.ts';
@@ -608,11 +608,10 @@ const AS_NUMBER = ['unshare', '--map-user=54321', '--map-group=54321'];
 const cannotMap = Bun.spawnSync([...AS_NUMBER, 'true']).exitCode !== 0;
 
 describe.skipIf(cannotMap)('a user without a name', () => {
-  const RUN = { bun: [process.execPath, '--no-env-file'], deno: [commandOf('deno')[0] ?? '', 'run', '--allow-all'] };
   test.each(rows(['bun', 'deno'] as const, 1))(
     'is a number in the trail, and needs HOME to keep a key, on %s',
     async (on) => {
-      const command = [...AS_NUMBER, ...RUN[on], join(import.meta.dir, '../../src/commands/keys.ts')];
+      const command = [...AS_NUMBER, ...runnerOf(on), join(import.meta.dir, '../../src/commands/keys.ts')];
       const runAs = (args: readonly string[], more = {}) =>
         run([...command, ...args], { cwd: temporaryFolder(), env: { ...env, ...more } });
       expect(await runAs(['block', `of ${on}`])).toMatchObject({ code: 0 });

@@ -3,7 +3,6 @@
 
 import { describe, expect, test } from 'bun:test';
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { dependencies, devDependencies, version } from '../../package.json';
 import * as index from '../../src/start/package/index.ts';
@@ -15,14 +14,13 @@ import { inRest } from '../support/everything.ts';
 import { diskFolder, fill } from '../support/folder.ts';
 import { cloneToPack } from '../support/packed.ts';
 import { productionEnv } from '../support/production.ts';
-import { startServer } from '../support/server-process.ts';
+import { denoPath, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { saying, toolFile } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const TOOLS_README = readDocument('src/tools/README.md');
 const TSC = join(ROOT, 'node_modules/.bin/tsc');
-const { runInstall } = createRequire(import.meta.url)('deno/install_api.cjs') as { runInstall(): string };
 
 const PAGE = `import type { Resource } from 'mcp-key-server';\n${TOOLS_README.codeBlock('The folder', 'ts')}`;
 const SERVER = TOOLS_README.codeBlock('As a package', 'ts')
@@ -125,7 +123,7 @@ inRest(test)(
 );
 
 test('a project checks against its types: tsc, strict, with no other package, and deno check', async () => {
-  const deno = [runInstall(), 'check', '--node-modules-dir=manual', 'server.ts'];
+  const deno = [denoPath(), 'check', '--node-modules-dir=manual', 'server.ts'];
   expect((await run(deno, { cwd: project })).code).toBe(0);
   writeFileSync(join(project, 'wrong.ts'), "import { start } from 'mcp-key-server';\nawait start({ tools: [1] });\n");
   const { stdout, stderr } = await run([TSC, '-p', '.'], { cwd: project });
@@ -161,7 +159,7 @@ describe.each([
   ['bun', [process.execPath, 'server.ts'], 'mcp-key-server'],
   [
     'deno',
-    [runInstall(), 'run', '--node-modules-dir=manual', '--allow-all', 'server.ts'],
+    [denoPath(), 'run', '--node-modules-dir=manual', '--allow-all', 'server.ts'],
     'deno run --allow-all npm:mcp-key-server',
   ],
 ])('on %s', (_, command, called) => {
@@ -218,7 +216,7 @@ test('on Bun its command starts from bytecode', async () => {
 
 test.each([
   ['bun', [process.execPath, 'node_modules/.bin/mcp-key-server', 'dev']],
-  ['deno', [runInstall(), 'run', '--node-modules-dir=manual', '--allow-all', 'npm:mcp-key-server', 'dev']],
+  ['deno', [denoPath(), 'run', '--node-modules-dir=manual', '--allow-all', 'npm:mcp-key-server', 'dev']],
 ])('its command dev, on %s, serves what is saved', async (_, command) => {
   const tool = join(project, 'tools/hello.ts');
   writeFileSync(tool, toolFile('hello', saying("'one'")));

@@ -7,7 +7,7 @@ import { type FrontProxy, isMissing, startFrontProxy } from '../support/front-pr
 import { handOver, register } from '../support/hand-over.ts';
 import { FORGED } from '../support/identity.ts';
 import { createSignIn } from '../support/oauth-client.ts';
-import { CLIENTS, isUnauthorized, signedIn } from '../support/oauth-clients.ts';
+import { isUnauthorized, OVER_HTTP, signedIn } from '../support/oauth-clients.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { freePorts } from '../support/sqld.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -44,7 +44,6 @@ function startOwnServer(seen: Headers[]) {
 }
 
 const WHOSE = { name: 'whose', arguments: {} };
-const KINDS = Object.entries(CLIENTS).filter(([name]) => /HTTP$/.test(name) && !name.includes('SSE'));
 
 describe.skipIf(isMissing('caddy'))('an MCP server without authentication, behind Caddy', () => {
   let keys: ServerProcess;
@@ -83,28 +82,25 @@ describe.skipIf(isMissing('caddy'))('an MCP server without authentication, behin
     resource: object = { resource: `${proxy.url}/mcp` },
   ): Promise<{ id: string; key: string }> => (await (await userOn(keys)).create({ scopes, ...resource })).body;
 
-  /** The proxy has a certificate of its own, the key server none. */
-  const trusting = (url: string | URL, init?: RequestInit): Promise<Response> => {
-    const { origin, pathname, search } = new URL(url);
-    return origin === proxy.url ? proxy.fetch(pathname + search, init) : fetch(url, init);
-  };
+  test.each(OVER_HTTP)(
+    '%s signs in, calls its tool, and is refused within the bound of a revocation',
+    async (_, kind) => {
+      const { id, key } = await create(['read']);
+      const url = new URL(`${proxy.url}/mcp`);
+      const signIn = createSignIn((page) => handOver(page, { key }));
+      const client = await signedIn(kind, url, signIn, proxy.fetchAny);
+      expect(await client.callTool(WHOSE)).toMatchObject({ content: [{ text: `alice ${id}` }] });
+      for (const headers of seen) {
+        expect([headers.get('authorization'), headers.get('x-api-key')]).toEqual([null, null]);
+        expect(JSON.stringify([...headers])).not.toContain(key);
+      }
 
-  test.each(KINDS)('%s signs in, calls its tool, and is refused within the bound of a revocation', async (_, kind) => {
-    const { id, key } = await create(['read']);
-    const url = new URL(`${proxy.url}/mcp`);
-    const signIn = createSignIn((page) => handOver(page, { key }));
-    const client = await signedIn(kind, url, signIn, trusting);
-    expect(await client.callTool(WHOSE)).toMatchObject({ content: [{ text: `alice ${id}` }] });
-    for (const headers of seen) {
-      expect([headers.get('authorization'), headers.get('x-api-key')]).toEqual([null, null]);
-      expect(JSON.stringify([...headers])).not.toContain(key);
-    }
-
-    await callOver(keys.url, 'revoke_api_key', { keyId: id }, await userHeaders('alice'));
-    const isRefused = async () => isUnauthorized(await client.callTool(WHOSE).catch((error: unknown) => error));
-    await waitForWithin(LAG_MAX_MS, isRefused);
-    await client.close();
-  });
+      await callOver(keys.url, 'revoke_api_key', { keyId: id }, await userHeaders('alice'));
+      const isRefused = async () => isUnauthorized(await client.callTool(WHOSE).catch((error: unknown) => error));
+      await waitForWithin(LAG_MAX_MS, isRefused);
+      await client.close();
+    },
+  );
 
   test('a key that is bound to it is good there alone; one that is not is not handed to it, and one bound elsewhere no good', async () => {
     const post = async (key: string) =>

@@ -9,7 +9,7 @@ import { callOver, userHeaders } from '../support/client.ts';
 import { isMissing, startFrontProxy } from '../support/front-proxy.ts';
 import { handOver } from '../support/hand-over.ts';
 import { createSignIn } from '../support/oauth-client.ts';
-import { CLIENTS, isUnauthorized, signedIn } from '../support/oauth-clients.ts';
+import { isUnauthorized, OVER_HTTP, signedIn } from '../support/oauth-clients.ts';
 import { startServer } from '../support/server-process.ts';
 import { freePorts } from '../support/sqld.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -27,14 +27,13 @@ const server = new McpServer({ name: 'own', version: '1' });
 server.registerTool('hello', {}, () => ({ content: [{ type: 'text', text: 'hello' }] }));
 await server.connect(new StdioServerTransport());`;
 
-const KINDS = Object.entries(CLIENTS).filter(([name]) => /HTTP$/.test(name) && !name.includes('SSE'));
 const HELLO = { name: 'hello', arguments: {} };
 
 test('the version in README.md is the one that is tested', () => {
   expect(VERSION).toBe(devDependencies.supergateway);
 });
 
-test.skipIf(isMissing('caddy')).each(KINDS)(
+test.skipIf(isMissing('caddy')).each(OVER_HTTP)(
   '%s signs in to a stdio server, and is refused once the key is',
   async (_, kind) => {
     const [keysPort = 0, bridgePort = 0] = freePorts(2);
@@ -62,13 +61,9 @@ test.skipIf(isMissing('caddy')).each(KINDS)(
       const alice = await userHeaders('alice');
       const input = { name: 'n', scopes: ['read'], resource: `${proxy.url}/mcp` };
       const { body } = await callOver(keys.url, 'create_api_key', input, alice);
-      const trusting = (url: string | URL, init?: RequestInit): Promise<Response> => {
-        const { origin, pathname, search } = new URL(url);
-        return origin === proxy.url ? proxy.fetch(pathname + search, init) : fetch(url, init);
-      };
       const url = new URL(`${proxy.url}/mcp`);
       const signIn = createSignIn((page) => handOver(page, { key: body.key }));
-      const client = await signedIn(kind, url, signIn, trusting);
+      const client = await signedIn(kind, url, signIn, proxy.fetchAny);
       expect(await client.callTool(HELLO)).toMatchObject({ content: [{ text: 'hello' }] });
       await callOver(keys.url, 'revoke_api_key', { keyId: body.id }, alice);
       await waitFor(async () => isUnauthorized(await client.callTool(HELLO).catch((error: unknown) => error)));

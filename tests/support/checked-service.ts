@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { callOver, userHeaders } from './client.ts';
 import { served } from './cluster.ts';
 import { diskFolder } from './folder.ts';
-import { keysCommand } from './keys-command.ts';
+import { keysOutput } from './keys-command.ts';
 import { type Runtime, startServer } from './server-process.ts';
 import { type StoreMode, startStore, type TestStore } from './store-mode.ts';
 import { TEST_SECRET } from './test-app.ts';
@@ -36,11 +36,7 @@ export async function startServers(mode: StoreMode, runtimes: readonly Runtime[]
     runtimes.map((runtime) => startServer({ runtime, env: { ...envOn(store), ...all } })),
   );
   /** Runs `keys <verb> …` on the database. Returns what it prints. */
-  async function keys(...args: string[]): Promise<string> {
-    const { code, stdout, stderr } = await keysCommand({ ...store.env(), ...all }, args);
-    if (code !== 0) throw new Error(stderr);
-    return stdout;
-  }
+  const keys = (...args: string[]): Promise<string> => keysOutput({ ...store.env(), ...all }, args);
   const proxy = {
     /** What is between the service and a server: passes a request on, or responds itself; null: nothing is. */
     between: null as Between | null,

@@ -3,7 +3,7 @@
 import { callOver } from './client.ts';
 import { executeAt } from './database-client.ts';
 import { diskFolder, temporaryFolder } from './folder.ts';
-import { keysCommand } from './keys-command.ts';
+import { keysOutput } from './keys-command.ts';
 import { LOOP_MONITOR } from './loop-pauses.ts';
 import { type Runtime, startServer, USUAL_RUNTIME } from './server-process.ts';
 import { type StoreMode, startStore, storeEnvOn } from './store-mode.ts';
@@ -56,11 +56,7 @@ export async function startCluster(
 /** What an operator does beside the servers: commands, whose output is returned, and SQL in a shell. */
 export function operatorOf({ database }: Cluster) {
   return {
-    async keys(...args: string[]): Promise<string> {
-      const { code, stdout, stderr } = await keysCommand(database, args);
-      if (code !== 0) throw new Error(`keys ${args.join(' ')}: ${stderr}`);
-      return stdout.trim();
-    },
+    keys: async (...args: string[]): Promise<string> => (await keysOutput(database, args)).trim(),
     async shell(sql: string): Promise<void> {
       await executeAt(database.DATABASE_URL ?? '', sql);
     },

@@ -103,6 +103,10 @@ export async function startFrontProxy(
     url,
     /** Sends a request to it, trusting its certificate. */
     fetch: (path: string, init?: RequestInit) => fetch(url + path, { ...init, tls: { ca } }),
+    /** The same for what is asked of it, and of servers without a certificate. */
+    fetchAny(asked: string | URL, init?: RequestInit): Promise<Response> {
+      return fetch(asked, { ...init, ...(new URL(asked).origin === url && { tls: { ca } }) });
+    },
     /** Sends a request with headers that `fetch` doesn't send, and `Connection: close`. */
     sendLines: (lines: readonly string[]) => sendLines(port, lines),
     /** The status over HTTP/2, also where the proxy does not offer it, for curl with these arguments. */

@@ -38,8 +38,8 @@ export const askForKey = (door: Door, fields: Record<string, string> = {}, heade
   postForm(door, '/device_authorization', fields, headers);
 
 /** The program fetches the key. */
-export const pollForKey = (door: Door, deviceCode: string, headers = {}): Promise<Answer> =>
-  postForm(door, '/token', { grant_type: DEVICE_GRANT, device_code: deviceCode }, headers);
+export const pollForKey = (door: Door, deviceCode: string): Promise<Answer> =>
+  postForm(door, '/token', { grant_type: DEVICE_GRANT, device_code: deviceCode });
 
 /** What the page sends for a person, to see a request or to decide on it. */
 export const askAsPerson = async (

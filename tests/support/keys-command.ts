@@ -43,6 +43,12 @@ export const jsonLines = ({ stdout }: { readonly stdout: string }): any[] =>
 export const keysCommand = (env: IoStreams['env'], args: readonly string[], stdin = '') =>
   inProcess(main, env, args, stdin);
 
+/** What a command prints that must succeed. */
+export async function keysOutput(env: IoStreams['env'], args: readonly string[]): Promise<string> {
+  const { code, stdout, stderr } = await keysCommand(env, args);
+  if (code !== 0) throw new Error(`keys ${args.join(' ')}: ${stderr}`);
+  return stdout;
+}
 /** As a process, for what only one has: its time zone and temporary folder. */
 export const keysProcess = (env: Env, args: readonly string[]) => ended(argvOf(args), env);
 

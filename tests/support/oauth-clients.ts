@@ -80,6 +80,9 @@ export const CLIENTS: Readonly<Record<string, ClientKind>> = {
   },
 };
 
+/** Those over HTTP that negotiate nothing, one of each SDK. */
+export const OVER_HTTP = Object.entries(CLIENTS).filter(([name]) => /Streamable HTTP$/.test(name));
+
 /** What every client throws that has to sign in first. */
 export const isUnauthorized = (error: unknown): boolean =>
   error instanceof UnauthorizedError || error instanceof v2.UnauthorizedError;

@@ -2,9 +2,9 @@
 
 import { cpSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { ROOT } from './documents.ts';
 import { diskFolder } from './folder.ts';
 
-const ROOT = join(import.meta.dir, '../..');
 const DEPLOYED = ['src', 'db', 'package.json', 'bun.lock', 'bunfig.toml'];
 
 /** A copy without packages. */

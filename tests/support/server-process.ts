@@ -4,10 +4,9 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { scripts } from '../../package.json';
+import { ROOT } from './documents.ts';
 import { diskFolder, temporaryFolder } from './folder.ts';
 import { waitFor } from './wait-for.ts';
-
-const ROOT = join(import.meta.dir, '../..');
 
 export type Runtime = 'bun' | 'deno';
 
@@ -90,18 +89,24 @@ export async function runToExit(options: ServerOptions): Promise<{ code: number;
   return { code, stderr: server.stderr(), stdout: server.stdout() };
 }
 
+/** The path of Deno itself: the package's own launcher does not pass signals on. */
+export const denoPath = (): string =>
+  (createRequire(import.meta.url)('deno/install_api.cjs') as { runInstall(): string }).runInstall();
+
+/** What runs a file on a runtime, with all rights. */
+export const runnerOf = (runtime: Runtime): readonly string[] =>
+  runtime === 'deno' ? [denoPath(), 'run', '--allow-all'] : [process.execPath, '--no-env-file'];
+
 const COMMANDS: Readonly<Record<Runtime, (root: string, preload: readonly string[]) => string[]>> = {
   bun: (root, preload) => [
     process.execPath,
     ...preload.flatMap((module) => ['--preload', module]),
     join(root, 'src/main.ts'),
   ],
-  // The command of the script itself, so that its permissions are the ones tested. The package's own launcher is left
-  // out: it does not pass signals on.
+  // The command of the script itself, so that its permissions are the ones tested.
   deno(root) {
-    const { runInstall } = createRequire(import.meta.url)('deno/install_api.cjs') as { runInstall(): string };
     const words = scripts['start:deno'].split('exec deno ')[1]?.split(' ') ?? [];
-    return [runInstall(), ...words.map((word) => word.replace(/^(?:--import-map=)?(?=src\/)/, `$&${root}/`))];
+    return [denoPath(), ...words.map((word) => word.replace(/^(?:--import-map=)?(?=src\/)/, `$&${root}/`))];
   },
 };
 

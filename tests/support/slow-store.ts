@@ -1,7 +1,7 @@
 // A remote store whose responses come as late as a test wants: a key is read, found good, and revoked before the server
 // learns what was read.
 
-import { createClient } from '@libsql/client';
+import { executeAt } from './database-client.ts';
 import { startProxy } from './proxy.ts';
 import { storeOn } from './store-mode.ts';
 import { startPrimary } from './template.ts';
@@ -12,11 +12,7 @@ export async function startSlowStore() {
   const sqld = await startPrimary();
   const proxy = await startProxy(sqld.url);
   /** Behind the server's back. */
-  async function execute(sql: string, args: (string | number)[]): Promise<void> {
-    const db = createClient({ url: sqld.url });
-    await db.execute({ sql, args });
-    db.close();
-  }
+  const execute = (sql: string, ...args: (string | number)[]) => executeAt(sqld.url, { sql, args });
   return {
     store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }),
     /** The next read of this key: `made` resolves when the store has responded, which arrives after `release`. */
@@ -26,16 +22,17 @@ export async function startSlowStore() {
     /** How many requests had this text. */
     sent: proxy.sent,
     /** Reactivates an owner's keys. */
-    restore: (owner: string) => execute('UPDATE api_keys SET active = 1 WHERE user_id = ?', [owner]),
-    revoke: (owner: string) => execute('UPDATE api_keys SET active = 0 WHERE user_id = ?', [owner]),
+    restore: (owner: string) => execute('UPDATE api_keys SET active = 1 WHERE user_id = ?', owner),
+    revoke: (owner: string) => execute('UPDATE api_keys SET active = 0 WHERE user_id = ?', owner),
     /** Gives an owner's keys to another owner, with a scope, until a moment. */
     handOver: (from: string, { owner, scope, endsAtMs }: { owner: string; scope: string; endsAtMs: number }) =>
-      execute('UPDATE api_keys SET user_id = ?, scopes = ?, expires_at_ms = ? WHERE user_id = ?', [
+      execute(
+        'UPDATE api_keys SET user_id = ?, scopes = ?, expires_at_ms = ? WHERE user_id = ?',
         owner,
         JSON.stringify([scope]),
         endsAtMs,
         from,
-      ]),
+      ),
     async [Symbol.asyncDispose]() {
       await proxy[Symbol.asyncDispose]();
       await sqld.stop();

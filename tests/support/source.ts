@@ -2,9 +2,8 @@
 
 import { cpSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import { ROOT } from './documents.ts';
 import { temporaryFolder } from './folder.ts';
-
-const ROOT = join(import.meta.dir, '../..');
 
 /** A copy of the source and the packages, and nothing else. `tools` is there, empty, for tools of one's own. */
 export function copyOfSource(root = temporaryFolder()): string {

@@ -15,7 +15,7 @@ import {
 } from '../../src/start/package/testing/test-app.ts';
 import type { TestClock } from './clock.ts';
 import { temporaryFolder } from './folder.ts';
-import { jsonLines, keysCommand } from './keys-command.ts';
+import { jsonLines, keysOutput } from './keys-command.ts';
 import { defaultStoreMode, type StoreMode, startStore, type TestStore } from './store-mode.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
@@ -80,11 +80,7 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
     ...served,
     folder,
     useKey: (key) => served.call('get_data', {}, { 'x-api-key': key }),
-    async keys(...args) {
-      const { code, stdout, stderr } = await keysCommand(own, args);
-      if (code !== 0) throw new Error(`keys ${args.join(' ')}: ${stderr}`);
-      return stdout;
-    },
+    keys: (...args) => keysOutput(own, args),
     loseStore: inside.close,
     storeCalls: (...operations) => callsIn(served.url, operations),
     storeReads: () => callsIn(served.url, ['find_by_hashes']),

@@ -1,12 +1,12 @@
 // The two clients that check keys from memory, each in a process of its own that answers a line of JSON with one: on
 // Python, and in TypeScript, as the package has it built, on Node and Bun.
 
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { linesOf } from '../runner/reader.ts';
 import { decided } from './checked-service.ts';
 import { ROOT } from './documents.ts';
 import { temporaryFolder } from './folder.ts';
+import { denoPath } from './server-process.ts';
 import type { Service } from './service.ts';
 import type { Json } from './test-app.ts';
 
@@ -20,8 +20,7 @@ export const PROGRAMS = CLIENTS.filter((program) => pathOf(program) !== null);
 function pathOf(program: Program): string | null {
   if (program === 'bun') return process.execPath;
   if (program !== 'deno') return Bun.which(program);
-  const { runInstall } = createRequire(import.meta.url)('deno/install_api.cjs') as { runInstall(): string };
-  return runInstall();
+  return denoPath();
 }
 
 /**

@@ -20,7 +20,7 @@ async function rotate(app: TestApp, keyId: string, input: object = {}, sub = 'al
 const statuses = (app: TestApp, ...keys: string[]) =>
   Promise.all(keys.map(async (key) => (await app.useKey(key)).status));
 
-const listed = async (app: TestApp, sub = 'alice') => (await listedKeys(app, sub))[0];
+const listed = async (app: TestApp) => (await listedKeys(app, 'alice'))[0];
 
 const fingerprint = (key: string) => Bun.SHA256.hash(key, 'hex').slice(0, 12);
 

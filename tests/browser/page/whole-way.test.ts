@@ -9,7 +9,7 @@ import { describeInBrowser, takePage } from '../../support/browser.ts';
 import { rows } from '../../support/everything.ts';
 import { askForKey, pollForKey } from '../../support/key-request.ts';
 import { createSignIn } from '../../support/oauth-client.ts';
-import { CLIENTS, isUnauthorized } from '../../support/oauth-clients.ts';
+import { isUnauthorized, OVER_HTTP } from '../../support/oauth-clients.ts';
 import { createOpenidProvider } from '../../support/openid-provider.ts';
 import { eventsIn, type TestApp } from '../../support/test-app.ts';
 import { appForBrowser, clientServer, historyOf, withKeysPage } from './keys-page.ts';
@@ -49,55 +49,56 @@ async function signInAt(page: Page, name: string): Promise<void> {
   await page.getByRole('button', { name: 'Continue' }).click();
 }
 
-const KINDS = Object.entries(CLIENTS).filter(([name]) => /HTTP$/.test(name) && !name.includes('SSE'));
-
 describeInBrowser('from "connect" to the first call', (browser) => {
-  test.each(rows(KINDS, 1))('%s, with a certified issuer: the key is nowhere but with the client', async (_, kind) => {
-    await using issuer = await createOpenidProvider();
-    const env = { ...ISSUER, JWT_ISSUER: issuer.url, OAUTH_REDIRECTS: 'loopback' };
-    await using app = await appForBrowser({ env, store: 'embedded' });
-    await issuer.begin('keys-page', `${app.url}/keys`);
-    await using server = clientServer();
-    const { provider, authorizationUrl } = createSignIn(undefined, undefined, server.callback);
-    const url = new URL(`${app.url}/mcp`);
-    const first = kind.connection(url, provider);
-    expect(isUnauthorized(await first.connect().catch((error: unknown) => error))).toBe(true);
+  test.each(rows(OVER_HTTP, 1))(
+    '%s, with a certified issuer: the key is nowhere but with the client',
+    async (_, kind) => {
+      await using issuer = await createOpenidProvider();
+      const env = { ...ISSUER, JWT_ISSUER: issuer.url, OAUTH_REDIRECTS: 'loopback' };
+      await using app = await appForBrowser({ env, store: 'embedded' });
+      await issuer.begin('keys-page', `${app.url}/keys`);
+      await using server = clientServer();
+      const { provider, authorizationUrl } = createSignIn(undefined, undefined, server.callback);
+      const url = new URL(`${app.url}/mcp`);
+      const first = kind.connection(url, provider);
+      expect(isUnauthorized(await first.connect().catch((error: unknown) => error))).toBe(true);
 
-    await using taken = await takePage(browser());
-    const { page } = taken;
-    const traffic = trafficOf(page);
-    await page.goto(authorizationUrl()?.href ?? '');
-    await page.getByRole('link', { name: 'Make a key for this connection' }).click();
-    await signInAt(page, 'alice');
-    await page.getByRole('heading', { name: /handed to a program on this computer/ }).waitFor();
-    expect(await page.getByRole('checkbox', { name: 'read', exact: true }).isChecked()).toBe(true);
-    await page.getByRole('button', { name: 'Make the key and hand it over' }).click();
-    await page.getByText('connected').waitFor();
-    const history = await historyOf(page);
-    const left = await page.context().storageState();
-    const { origin } = new URL(app.url);
-    expect(left.origins.filter((place) => place.origin === origin)).toEqual([]);
+      await using taken = await takePage(browser());
+      const { page } = taken;
+      const traffic = trafficOf(page);
+      await page.goto(authorizationUrl()?.href ?? '');
+      await page.getByRole('link', { name: 'Make a key for this connection' }).click();
+      await signInAt(page, 'alice');
+      await page.getByRole('heading', { name: /handed to a program on this computer/ }).waitFor();
+      expect(await page.getByRole('checkbox', { name: 'read', exact: true }).isChecked()).toBe(true);
+      await page.getByRole('button', { name: 'Make the key and hand it over' }).click();
+      await page.getByText('connected').waitFor();
+      const history = await historyOf(page);
+      const left = await page.context().storageState();
+      const { origin } = new URL(app.url);
+      expect(left.origins.filter((place) => place.origin === origin)).toEqual([]);
 
-    const [back] = server.asked;
-    await first.finishAuth(back?.url.searchParams ?? new URLSearchParams());
-    const client = kind.connection(url, provider);
-    await client.connect();
-    const result = (await client.callTool({ name: 'get_data', arguments: {} })) as { structuredContent: object };
-    expect(result.structuredContent).toMatchObject({ owner: 'alice', key: { name: 'test, on this computer' } });
-    await client.close();
+      const [back] = server.asked;
+      await first.finishAuth(back?.url.searchParams ?? new URLSearchParams());
+      const client = kind.connection(url, provider);
+      await client.connect();
+      const result = (await client.callTool({ name: 'get_data', arguments: {} })) as { structuredContent: object };
+      expect(result.structuredContent).toMatchObject({ owner: 'alice', key: { name: 'test, on this computer' } });
+      await client.close();
 
-    const key = (await provider.tokens())?.access_token ?? '';
-    const code = back?.url.searchParams.get('code') ?? '';
-    expect(key).toMatch(/^sk_test_[0-9a-f]{64}$/);
-    expect(await tracesOf(app, [key, key.slice('sk_test_'.length), code])).toEqual([]);
-    expect(traffic.filter((text) => text.includes(key))).toEqual([]);
-    expect(history.join(' ')).not.toMatch(/connect=|sk_test_/);
-    expect(back?.referrer).toBeNull();
-    expect((await eventsIn(app)).map(({ kind: what, how, actor }) => [what, how, actor])).toEqual([
-      ['created', 'oauth', 'alice'],
-      ['connected', 'oauth', '127.0.0.1'],
-    ]);
-  });
+      const key = (await provider.tokens())?.access_token ?? '';
+      const code = back?.url.searchParams.get('code') ?? '';
+      expect(key).toMatch(/^sk_test_[0-9a-f]{64}$/);
+      expect(await tracesOf(app, [key, key.slice('sk_test_'.length), code])).toEqual([]);
+      expect(traffic.filter((text) => text.includes(key))).toEqual([]);
+      expect(history.join(' ')).not.toMatch(/connect=|sk_test_/);
+      expect(back?.referrer).toBeNull();
+      expect((await eventsIn(app)).map(({ kind: what, how, actor }) => [what, how, actor])).toEqual([
+        ['created', 'oauth', 'alice'],
+        ['connected', 'oauth', '127.0.0.1'],
+      ]);
+    },
+  );
 
   test('a program without a browser, whose link is opened: key and codes are nowhere but with it', async () => {
     await using issuer = await createOpenidProvider();

@@ -46,36 +46,24 @@ describe.each(['lazy', 'eager'])('where clients get a key, %s', async (mode) => 
     }
   });
 
+  const scopeless = (await app.createKey('alice', { scopes: ['write'] })).key;
+  const IN_META = call('get_data', {}, { _meta: { api_key: UNKNOWN } });
   test.each([
-    ['a wrong X-API-Key', () => ({ 'x-api-key': UNKNOWN }), 'get_data', 'Invalid or expired API key'],
-    [
-      'a wrong bearer token beside an X-API-Key',
-      () => ({ 'x-api-key': key, ...withBearer('x') }),
-      'get_data',
-      undefined,
-    ],
-    ['a user token for a key tool', () => user, 'get_data', 'This tool needs an API key; a user token was sent'],
+    ['a wrong X-API-Key', { 'x-api-key': UNKNOWN }, call('get_data'), 'Invalid or expired API key'],
+    ['a wrong key in the metadata of a call', {}, IN_META, 'Invalid or expired API key'],
+    ['a key without the scope', withBearer(scopeless), call('get_data'), 'Insufficient permissions'],
+    ['a user token for a key tool', user, call('get_data'), 'This tool needs an API key; a user token was sent'],
     [
       'a key for a tool for users',
-      () => withBearer(key),
-      'list_api_keys',
+      withBearer(key),
+      call('list_api_keys'),
       'This tool needs a user token; an API key was sent',
     ],
-  ])('%s stays in-band', async (_, headers, tool, sentence) => {
-    const { status, body } = await post(app, call(tool), headers());
-    expect([status, body.result.isError]).toEqual([200, sentence === undefined ? undefined : true]);
-    if (sentence !== undefined) expect(body.result.content[0].text).toBe(sentence);
-  });
-
-  test('a wrong key in the metadata of a call stays in-band', async () => {
-    const { status, body } = await post(app, call('get_data', {}, { _meta: { api_key: UNKNOWN } }));
-    expect([status, body.result.content[0].text]).toEqual([200, 'Invalid or expired API key']);
-  });
-
-  test('a key without the scope stays in-band', async () => {
-    const { key: other } = await app.createKey('alice', { scopes: ['write'] });
-    const { status, body } = await post(app, call('get_data'), withBearer(other));
-    expect([status, body.result.content[0].text]).toEqual([200, 'Insufficient permissions']);
+    ['a wrong bearer token beside an X-API-Key', { 'x-api-key': key, ...withBearer('x') }, call('get_data'), null],
+  ])('%s stays in-band', async (_, headers: Record<string, string>, message, sentence) => {
+    const { status, body } = await post(app, message, headers);
+    expect([status, body.result.isError]).toEqual([200, sentence === null ? undefined : true]);
+    if (sentence !== null) expect(body.result.content[0].text).toBe(sentence);
   });
 
   test('a tool for users says in-band where keys are managed, and works with a user token', async () => {
