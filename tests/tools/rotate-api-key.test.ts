@@ -141,20 +141,6 @@ test('a first use counts even if the key lacks the scope', async () => {
   expect((await listed(app)).rotation.state).toBe('overlapping');
 });
 
-test('uses and the rate limit belong to the key, not to the secret', async () => {
-  await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '3' } });
-  const { id, key: old } = await app.createKey('alice');
-  const next = (await rotate(app, id)).body.key;
-  expect(await statuses(app, old)).toEqual([200]);
-  app.clock.advance(5);
-  expect(await statuses(app, next)).toEqual([200]);
-  expect((await listed(app)).lastUsedAt).toBe(app.clock.nowMs());
-  app.clock.advance(5);
-  expect(await statuses(app, old)).toEqual([200]);
-  expect((await listed(app)).lastUsedAt).toBe(app.clock.nowMs());
-  expect(await statuses(app, next)).toEqual([429]);
-});
-
 describe('what can’t be rotated', () => {
   test('a revoked key can’t be rotated', async () => {
     const { id } = await app.createKey('alice');

@@ -102,7 +102,7 @@ test('KEY_QUOTA counts for keys without one of their own; whoami says what is le
   expect(headers.get('ratelimit')).toBe('"quota";r=8;t=86400');
   await using free = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
   const unlimited = await whoami(free, (await free.createKey('alice')).key);
-  expect(unlimited.body).toMatchObject({ rateLimit: null, quota: null, usesToday: 1 });
+  expect(unlimited.body).toMatchObject({ expiresAt: null, rateLimit: null, quota: null, usesToday: 1 });
   expect(unlimited.headers.get('ratelimit')).toBeNull();
 });
 
@@ -157,7 +157,7 @@ test('where the window of the server is below 10 s, users may set as short a one
   expect(await made({ RATE_LIMIT_REQUESTS: '0' }, '1s')).toBe(200);
 });
 
-test('a rotation keeps limit, quota and counts, and with expiresInDays gives both secrets a new expiry', async () => {
+test('a rotation keeps limit, quota, counts and last use, and with expiresInDays gives both secrets a new expiry', async () => {
   await using app = await createTestApp({ clock: onMidnight(), env: { KEY_MAX_DAYS: '90' } });
   const made = await app.createKey('alice', { rateLimit: LIMIT, quota: QUOTA, expiresInDays: 1 });
   await app.useKey(made.key);
@@ -166,12 +166,15 @@ test('a rotation keeps limit, quota and counts, and with expiresInDays gives bot
   expect((await rotate({ expiresInDays: 91 })).body).toMatchObject({ code: 'invalid_input' });
   const rotated = await rotate({ expiresInDays: 30 });
   expect(rotated.body.expiresAt).toBe(MIDNIGHT_MS + 30 * 86_400_000);
+  app.clock.advance(5);
   expect((await app.useKey(rotated.body.key)).headers.get('ratelimit')).toStartWith('"key";r=0;');
+  expect(await listed(app)).toMatchObject([{ lastUsedAt: app.clock.nowMs() }]);
   expect((await app.useKey(made.key)).body.code).toBe('rate_limited');
   app.clock.advance(2 * 3_600_000);
   expect((await app.useKey(made.key)).status).toBe(200);
   const [key] = await listed(app);
   expect(key).toMatchObject({ expiresAt: rotated.body.expiresAt, rateLimit: LIMIT, quota: QUOTA, uses: { today: 3 } });
+  expect(key.lastUsedAt).toBe(app.clock.nowMs());
 });
 
 describe('uses', () => {
