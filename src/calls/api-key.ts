@@ -139,7 +139,11 @@ export function refusedKeyIn(problem: Problem): Principal | undefined {
 /** The most of a token's subject in a line about a refusal, which whoever has a signed token can cause at will. */
 const SUBJECT_CHARS_MAX = 200;
 
+/** Logs why a key or user token is refused; nothing of other problems. */
 export function logRefused(log: Log, error: Problem, { requestId, traceId }: RequestIds): void {
+  if (error.code === 'invalid_token') {
+    log.warn('Invalid user token', { requestId, traceId, reason: error.reason, sent: error.sent });
+  }
   if (error.code === 'invalid_api_key') {
     const { code: _, keyName: __, subject, ...evidence } = error; // only a known key has ids
     const shown = subject === undefined ? undefined : excerptOf(subject, SUBJECT_CHARS_MAX);

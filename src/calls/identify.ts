@@ -153,11 +153,7 @@ export class Sender {
 
   #refused(problem: Problem): Problem {
     const { context, log } = this;
-    const caller = callerOf(context);
-    const { requestId, traceId } = caller;
-    if (problem.code === 'invalid_token')
-      log.warn('Invalid user token', { requestId, traceId, reason: problem.reason });
-    else logRefused(log, problem, caller);
+    logRefused(log, problem, callerOf(context));
     context.call ??= { response: { refused: refusedKeyIn(problem) } };
     return problem;
   }

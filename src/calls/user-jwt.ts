@@ -10,7 +10,7 @@ import type { Feed } from '../keys/feed.ts';
 import { isJwtShaped } from '../keys/record.ts';
 import type { KeyStore } from '../keys/store.ts';
 import type { Log, RequestIds } from '../watch/log.ts';
-import { keyInstead, logMissing, presentedKey } from './api-key.ts';
+import { keyInstead, logMissing, logRefused, presentedKey } from './api-key.ts';
 import type { Call, RequestCaller } from './call.ts';
 import type { Guard } from './guard.ts';
 
@@ -68,7 +68,7 @@ export function userJwtGuard(
     if (!verified.ok) {
       if (verified.error.code !== 'invalid_token') return verified;
       const refused = { ...verified.error, ...keyInstead(bearer) };
-      log.warn('Invalid user token', { ...ids, reason: refused.reason, sent: refused.sent });
+      logRefused(log, refused, ids);
       return err({ ...refused, ...helpFor(caller) });
     }
     const auth = verified.value;
