@@ -3,11 +3,11 @@
 
 import { LIMITS } from '../ground/limits/index.ts';
 import { type Problem, publicPart } from '../ground/problem.ts';
-import { type Awaitable, chain, err, isPromise, ok, type Result, StoreOutage } from '../ground/result.ts';
+import { type Awaitable, chain, err, isPromise, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { bytesInMemory, isObject } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
-import { outageProblem } from '../watch/outage.ts';
+import { thrownProblem } from '../watch/outage.ts';
 import { redactKeys } from '../watch/redact.ts';
 import { type Identified, type InputRequired, subjectOf } from './ask.ts';
 import type { Call, CallResponse } from './call.ts';
@@ -49,10 +49,7 @@ export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; rec
   function problemOf(thrown: unknown, { kind, name }: Operation, call: Call, canceller?: AbortSource): Problem {
     // A throw after the abort is how the tool stops, not a bug.
     if (call.isAborted) return { code: 'tool_timeout', ...(canceller?.signal.aborted && { byClient: true }) };
-    if (Error.isError(thrown) && thrown instanceof StoreOutage) return outageProblem(thrown, log, call.caller);
-    const { requestId, traceId } = call.caller;
-    log.error('internal error', { requestId, traceId, [kind]: name, error: thrown });
-    return { code: 'internal' };
+    return thrownProblem(thrown, log, call.caller, { [kind]: name });
   }
 
   /** Resolves with the result, or with a problem if the call's credential is no longer good. */

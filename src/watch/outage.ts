@@ -1,8 +1,8 @@
 // Logs the beginning and the end of an outage once each, and returns the problem for calls during a store outage.
 
-import type { StoreOutage } from '../ground/result.ts';
+import { StoreOutage } from '../ground/result.ts';
 import type { InfoEvent, WarnEvent } from './events.ts';
-import type { Log, RequestIds } from './log.ts';
+import type { Log, LogFields, RequestIds } from './log.ts';
 
 export type OutageLog = ReturnType<typeof createOutageLog>;
 
@@ -41,4 +41,13 @@ export function createOutageLog(log: Log, { on, off, eachReason = false, issuer 
 export function outageProblem({ reason }: StoreOutage, log: Log, { requestId, traceId }: RequestIds) {
   log.warnOnce('key store out of reach', { requestId, traceId, reason });
   return { code: 'store_unavailable', reason } as const;
+}
+
+/** Returns the problem for a caller for whom this was thrown: an outage, or a bug, which it logs with `fields`. */
+export function thrownProblem(thrown: unknown, log: Log, ids: RequestIds, fields?: LogFields) {
+  // A proxy that was revoked, which a tool may throw, makes instanceof throw.
+  if (Error.isError(thrown) && thrown instanceof StoreOutage) return outageProblem(thrown, log, ids);
+  const { requestId, traceId } = ids;
+  log.error('internal error', { requestId, traceId, ...fields, error: thrown });
+  return { code: 'internal' } as const;
 }

@@ -3,10 +3,10 @@
 
 import type { Pool } from '../ground/limits/pool.ts';
 import type { Problem, ProblemCode } from '../ground/problem.ts';
-import { type Awaitable, isPromise, StoreOutage } from '../ground/result.ts';
+import { type Awaitable, isPromise } from '../ground/result.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
 import type { Log, LogFields } from '../watch/log.ts';
-import { outageProblem } from '../watch/outage.ts';
+import { thrownProblem } from '../watch/outage.ts';
 import { excerptOf } from '../watch/redact.ts';
 import { createReadBody, dropBody } from './body.ts';
 import { type Connections, RequestContext, type RequestServer } from './context.ts';
@@ -72,17 +72,11 @@ export function createDispatch(options: DispatchOptions) {
         response = await respondRefused(context, found, checked);
       }
     } catch (error) {
-      response = await respondRefused(context, found, failure(error, context));
+      response = await respondRefused(context, found, thrownProblem(error, log, { requestId: context.requestId }));
     }
     if (held !== undefined) await held;
     finish(response, context, found, isReadable);
     return response;
-  }
-
-  function failure(error: unknown, { requestId }: RequestContext): Problem {
-    if (error instanceof StoreOutage) return outageProblem(error, log, { requestId });
-    log.error('internal error', { requestId, error });
-    return { code: 'internal' };
   }
 
   /**
