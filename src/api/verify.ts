@@ -50,9 +50,7 @@ export function verifyRoute({ guards, recheck, trustProxy, log }: VerifyRouteOpt
   /** Creates a refusal. Its identity headers are empty, not missing: else a proxy would pass on the client's own. */
   function refuse({ requestId }: RequestContext, problem: Problem, limits = initialLimits): Response {
     const shown = problem.code === 'insufficient_scope' ? withoutSent(problem) : problem;
-    const isLimit = problem.code === 'rate_limited' || problem.code === 'quota_exceeded';
-    const states = isLimit ? (problem.limits ?? limits) : limits;
-    const response = problemResponse(shown, requestId, challengeFor(shown, null), states);
+    const response = problemResponse(shown, requestId, challengeFor(shown, null), limits);
     identify(response.headers, null);
     return response;
   }

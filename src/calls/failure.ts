@@ -58,7 +58,6 @@ export const isProblem = (value: unknown): value is Problem =>
   (!('issues' in value) || areIssues(value.issues)) &&
   (value.sent === undefined || value.sent === 'api_key' || value.sent === 'user_token') &&
   (value.of === undefined || value.of === 'owner') &&
-  (value.limits === undefined || isList(value.limits, isLimitState)) &&
   isTextOrNone(value.help) &&
   (FIELDS_FIT[value.code as ProblemCode]?.(value) ?? true);
 
@@ -91,9 +90,3 @@ const isTextOrNone = (value: unknown): boolean => value === undefined || isText(
 
 /** Returns whether a header can contain the value. */
 const isAscii = (value: unknown): boolean => isText(value) && /^[\x20-\x7e]*$/.test(value);
-
-const isLimitState = (value: unknown): boolean =>
-  isObject(value) &&
-  isAscii(value.name) &&
-  isObject(value.limit) &&
-  [value.limit.requests, value.limit.windowS, value.remaining, value.resetS].every(Number.isFinite);

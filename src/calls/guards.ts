@@ -4,7 +4,7 @@
 import { createWindowCounter } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type LimitName, limitOf, type RateLimit, type RateLimitStates, withLimits } from '../ground/rate-limit.ts';
-import { err, type Result } from '../ground/result.ts';
+import { err } from '../ground/result.ts';
 import { type Clock, parseDuration } from '../ground/runtime.ts';
 import type { Holder, KeyIdentity } from '../keys/verify.ts';
 import type { Log, LogFields, RequestIds } from '../watch/log.ts';
@@ -52,6 +52,13 @@ export interface ToolLimit<In> {
   readonly key: (call: In) => string | undefined;
 }
 
+interface Admission {
+  /** The state of all limits that count for the call. */
+  readonly limits: RateLimitStates;
+  /** Why it isn't admitted; null: it is. */
+  readonly refusal: Problem | null;
+}
+
 export interface GuardsOptions {
   readonly verifyKey: VerifyKey;
   readonly revalidateKey: RevalidateKey;
@@ -62,7 +69,7 @@ export interface GuardsOptions {
   /** The limit of each person, for tools that demand a user token. */
   readonly userRateLimit: RateLimit | null;
   /** Counts a call of a key if all its limits and those of its owner admit it. All processes on a database share them. */
-  readonly admit: (holder: Holder, units: number) => Result<RateLimitStates, Problem>;
+  readonly admit: (holder: Holder, units: number) => Admission;
   readonly clock: Clock;
   readonly log: Log;
   /** Whether refusals tell agents that the tool needs a user token, and whether with the page where keys are managed. */
@@ -81,18 +88,15 @@ export function createGuards(options: GuardsOptions): Guards {
   const perKey: Guard<Call & KeyAuth> = (call) => {
     const { key } = call.proof;
     if (key === null) throw new Error('limits: expected a call whose key was verified');
-    const admitted = admit(key.holder, call.cost);
-    if (admitted.ok) {
-      call.response.limits = admitted.value;
-      return PASS;
-    }
-    const { error } = admitted;
-    const of = ('of' in error && error.of) || 'key';
-    const event = error.code === 'quota_exceeded' ? 'Quota exceeded' : 'Rate limit exceeded';
+    const { limits, refusal } = admit(key.holder, call.cost);
+    call.response.limits = limits;
+    if (refusal === null) return PASS;
+    const of = ('of' in refusal && refusal.of) || 'key';
+    const event = refusal.code === 'quota_exceeded' ? 'Quota exceeded' : 'Rate limit exceeded';
     // An owner's keys share his bucket, however many of them are refused.
     const bucket = of === 'owner' ? `owner ${call.auth.subject}` : `key ${key.holder.id}`;
     log.warnThrottled(event, bucket, { ...callerIds(call), of });
-    return admitted;
+    return err(refusal);
   };
 
   const perPerson = createCountingGuard<Call & UserAuth>(userRateLimit, {
@@ -176,7 +180,7 @@ function createCountingGuard<In extends Call>(
     response.limits = withLimits(response.limits, [{ ...initial, remaining, resetS }]);
     if (isAdmitted) return PASS;
     onRefused(call, bucket);
-    return err({ code: 'rate_limited', retryAfterS: resetS, limits: response.limits });
+    return err({ code: 'rate_limited', retryAfterS: resetS });
   };
   return Object.assign(decide, { initialLimits: [initial] });
 }

@@ -87,7 +87,7 @@ export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; rec
 
   function afterGuard(result: Result<object, Problem> | undefined, running: Running): Awaitable<ToolResult> {
     const { operation, input, call } = running;
-    if (!result?.ok) return err(refusalOfGuard(result?.error, operation.name, call.response));
+    if (!result?.ok) return err(refusalOfGuard(result?.error, operation.name));
     const parsed = operation.parse(input);
     if (!parsed.ok) return parsed;
     running.parsed = parsed.value;
@@ -188,15 +188,11 @@ function readState(operation: Operation, input: unknown, call: Call): Promise<Pr
 
 const A_PROBLEM = 'a failure(…), or of a problem with all it needs; a bug is thrown, not returned';
 
-/**
- * Returns a guard's problem, and puts its limits into the response. Throws an Error if it isn't a problem: the compiler
- * doesn't check every guard.
- */
-function refusalOfGuard(error: Problem | undefined, name: string, response: CallResponse): Problem {
+/** Returns a guard's problem. Throws an Error if it isn't a problem: the compiler doesn't check every guard. */
+function refusalOfGuard(error: Problem | undefined, name: string): Problem {
   if (!isProblem(error)) {
     throw new Error(`${name}: expected its guard to return ok(…), or err of ${A_PROBLEM}`);
   }
-  if ('limits' in error && error.limits) response.limits = error.limits;
   return withBareIssues(error);
 }
 

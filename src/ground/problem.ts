@@ -1,7 +1,6 @@
 // Defines the union of all expected failures, and in one table what each is on the wire. web/problem-response.ts and
 // mcp/results.ts write them to clients.
 
-import type { RateLimitStates } from './rate-limit.ts';
 import { rfc3339 } from './runtime.ts';
 
 /** `path` is dotted (`scopes.2`), empty for the input itself. Keys in both are redacted. */
@@ -108,7 +107,6 @@ type Evident =
  */
 interface Exhausted {
   readonly retryAfterS: number | null;
-  readonly limits?: RateLimitStates;
   readonly of?: 'owner';
   readonly waitsFor?: 'owner';
 }

@@ -4,7 +4,6 @@
 
 import type { Problem } from '../ground/problem.ts';
 import type { Quota, RateLimitState, RateLimitStates } from '../ground/rate-limit.ts';
-import { err, ok, type Result } from '../ground/result.ts';
 import type { RandomBytes } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { Exchange } from './exchange.ts';
@@ -68,17 +67,14 @@ export function createUsage(options: UsageOptions) {
       return usedAtMs > (lastUsedAtMs ?? 0) ? usedAtMs : lastUsedAtMs;
     },
 
-    /** Counts a call if all limits admit its units. Returns the state of all limits. In memory only. */
-    admit(holder: Holder, units = 1): Result<RateLimitStates, Problem> {
+    /** Counts a call if all limits admit its units. Returns the state of all limits, and why it is refused. In memory only. */
+    admit(holder: Holder, units = 1) {
       const nowMs = clock.nowMs();
       const holders = known.withOwner(known.current(holder), nowMs);
       const refusal = refusalOf(holders, units, nowMs);
-      if (refusal !== null) {
-        for (const one of holders) logShare(one);
-        return err(refusal);
-      }
-      count(holders, units);
-      return ok(statesOf(holders, nowMs));
+      if (refusal === null) count(holders, units);
+      else for (const one of holders) logShare(one);
+      return { limits: statesOf(holders, nowMs), refusal };
     },
 
     /**
@@ -154,7 +150,6 @@ function refusalOf(holders: readonly Holder[], units: number, nowMs: number): Pr
   return {
     code: isOverQuota ? 'quota_exceeded' : 'rate_limited',
     retryAfterS: isTooCostly ? null : retryAfterS,
-    limits: statesOf(holders, nowMs),
     ...(full.every(isOwners) && { of: 'owner' as const }),
     ...(waitedFor.every(isOwners) && { waitsFor: 'owner' as const }),
   };

@@ -370,10 +370,6 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     }
   });
 
-  const WHOLE = {
-    retryAfterS: 1,
-    limits: [{ name: 'key' as const, limit: { requests: 1, windowS: 1 }, remaining: 0, resetS: 1 }],
-  };
   const NOT_WHOLE: unknown[] = [
     'not_found',
     {},
@@ -389,15 +385,12 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     { code: 'not_found', issues: 1 },
     { code: 'not_found', issues: undefined },
     { code: 'not_found', of: 1n },
-    { code: 'not_found', limits: true },
     { code: 'missing_token', sent: 'a letter' },
     { code: 'missing_token', help: 1n },
     { code: 'method_not_allowed', allow: 'GET\n' },
     { code: 'rotation_under_way', untilMs: Number.POSITIVE_INFINITY },
     { code: 'rate_limited' },
-    { code: 'rate_limited', ...WHOLE, limits: [{ remaining: 0 }] },
-    { code: 'rate_limited', ...WHOLE, limits: [{ ...WHOLE.limits[0], name: 'key→' }] },
-    { code: 'rate_limited', ...WHOLE, of: { owner: 1n } },
+    { code: 'rate_limited', retryAfterS: 1, of: { owner: 1n } },
     { code: 'tool_failure', status: 1000, ownCode: 'x', detail: 'x' },
     { code: 'tool_failure', status: 401, ownCode: 'x', detail: 'x' },
     { code: 'tool_failure', status: 404, detail: 'x' },
@@ -426,7 +419,6 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
   test.each<Problem>([
     { code: 'insufficient_scope', required: ['read'] },
     { code: 'scope_not_granted', grantable: [] },
-    { code: 'rate_limited', ...WHOLE },
     { code: 'rate_limited', retryAfterS: 0 },
     { code: 'quota_exceeded', retryAfterS: 0, of: 'owner' },
     { code: 'rotation_under_way', untilMs: 0 },

@@ -58,7 +58,7 @@ describe.each(rows(['embedded', 'remote'] as const, 1))('on a store that is %s',
     const processes = processesOn(store, clock, record);
     const pass = () => processes.pass(100);
     const use = ({ admit }: CountingProcess, times: number) =>
-      Array.from({ length: times }, () => admit(record.id)).filter(({ ok }) => ok).length;
+      Array.from({ length: times }, () => admit(record.id)).filter(({ refusal }) => refusal === null).length;
     const lasting = await processes.start();
     let all = 0;
     for (let day = 0; day < days; day += 1) {
@@ -91,7 +91,7 @@ describe.each(rows(['embedded', 'remote'] as const, 1))('on a store that is %s',
     const processes = processesOn(store, clock, record);
     const both = [await processes.start(), await processes.start()];
     for (let window = 0; window < 20; window += 1) {
-      for (const { admit } of both) expect(admit(record.id).ok).toBe(true);
+      for (const { admit } of both) expect(admit(record.id).refusal).toBeNull();
       await processes.pass(5000);
       await processes.pass(5000);
     }
@@ -145,12 +145,12 @@ describe.each(rows(['embedded', 'remote'] as const, 1))('on a store that is %s',
     const record = await insertCounted(store, limits);
     const processes = processesOn(store, clock, record);
     const process = await processes.start();
-    expect(process.admit(record.id).ok).toBe(true);
+    expect(process.admit(record.id).refusal).toBeNull();
     await processes.pass(EXCHANGED_MS);
     expect([await rowsOf(store, 'days'), await rowsOf(store, 'others')]).toEqual([1, 1]);
     await store.remove(record.userId, record.id, origin);
     const successor = await insertCounted(store, limits); // its row has the same number
-    expect(process.admit(record.id).ok).toBe(true); // of a call that was under way
+    expect(process.admit(record.id).refusal).toBeNull(); // of a call that was under way
     await processes.pass(EXCHANGED_MS);
     expect([await rowsOf(store, 'days'), await rowsOf(store, 'others')]).toEqual([0, 0]);
     const shown = await process.usage.usesOf([successor.id]);

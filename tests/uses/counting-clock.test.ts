@@ -25,7 +25,7 @@ async function counting(startMs: number, quota: Quota | null, count = 1) {
   for (let started = 0; started < count; started += 1) all.push(await processes.start());
   /** How many of so many calls are admitted. */
   const calls = ({ admit }: CountingProcess, asked: number) =>
-    Array.from({ length: asked }, () => admit(record.id)).filter(({ ok }) => ok).length;
+    Array.from({ length: asked }, () => admit(record.id)).filter(({ refusal }) => refusal === null).length;
   /** Each process exchanges twice in EXCHANGED_MS: who did so at the same moment as another is told in the second. */
   async function exchange(): Promise<void> {
     await processes.pass(EXCHANGED_MS / 4);

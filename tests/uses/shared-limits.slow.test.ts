@@ -112,10 +112,10 @@ async function run(plan: Schedule) {
     const period = periodOf(own.nowMs());
     calls += 1;
     const { id = '' } = records[calls % records.length] ?? {};
-    const admitted = admit(id, plan.cost);
-    if (admitted.ok) accepted.set(period, (accepted.get(period) ?? 0) + plan.cost);
+    const isAdmitted = admit(id, plan.cost).refusal === null;
+    if (isAdmitted) accepted.set(period, (accepted.get(period) ?? 0) + plan.cost);
     else expect(total(period)).toBeGreaterThanOrEqual(plan.requests - (plan.cost - 1));
-    return admitted.ok;
+    return isAdmitted;
   }
 
   const alive: Life[] = [];
