@@ -87,7 +87,7 @@ export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; rec
 
   function afterGuard(result: Result<object, Problem> | undefined, running: Running): Awaitable<ToolResult> {
     const { operation, input, call } = running;
-    if (!result?.ok) return err(refusalOfGuard(result?.error, operation.name));
+    if (!result?.ok) return err(problemIn(result?.error, operation.name, 'its guard'));
     const parsed = operation.parse(input);
     if (!parsed.ok) return parsed;
     running.parsed = parsed.value;
@@ -105,9 +105,10 @@ export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; rec
   }
 
   function afterTool(result: Returned, { operation, input, call }: Running): Awaitable<ToolResult> {
-    return result?.ok
-      ? ok(boundedOutput(operation.name, encodedOutput(operation, result.value, call.response)))
-      : refusalOfTool(result?.error, operation, input, call);
+    if (result?.ok) return ok(boundedOutput(operation.name, encodedOutput(operation, result.value, call.response)));
+    const error = result?.error;
+    if (error?.code === 'input_required') return inputRequired(operation, input, call, error);
+    return err(inOwnWords(problemIn(error, operation.name, 'run')));
   }
 
   const run: Run = (operation, input, call, canceller) => {
@@ -186,31 +187,17 @@ function readState(operation: Operation, input: unknown, call: Call): Promise<Pr
   return asking.readRequestState(asking.requestState, subjectOf(operation, input, authOf(call)));
 }
 
-const A_PROBLEM = 'a failure(…), or of a problem with all it needs; a bug is thrown, not returned';
-
-/** Returns a guard's problem. Throws an Error if it isn't a problem: the compiler doesn't check every guard. */
-function refusalOfGuard(error: Problem | undefined, name: string): Problem {
+/**
+ * Returns the problem that a guard or `run` has returned, with issues as clients are told of them: untyped ones may have
+ * more, even what JSON can't write. Throws an Error if it isn't a problem: the compiler doesn't check every file.
+ */
+function problemIn(error: Problem | undefined, name: string, from: string): Problem {
   if (!isProblem(error)) {
-    throw new Error(`${name}: expected its guard to return ok(…), or err of ${A_PROBLEM}`);
+    const expected = 'ok(…), or err of a failure(…), or of a problem with all it needs; a bug is thrown, not returned';
+    throw new Error(`${name}: expected ${from} to return ${expected}`);
   }
-  return withBareIssues(error);
+  return 'issues' in error ? { ...error, issues: error.issues.map(withoutKeys) } : error;
 }
-
-/** Returns the result of a call whose tool returned a problem or questions. */
-function refusalOfTool(
-  error: Problem | InputRequired | undefined,
-  operation: Operation,
-  input: unknown,
-  call: Call,
-): Awaitable<ToolResult> {
-  if (error?.code === 'input_required') return inputRequired(operation, input, call, error);
-  if (isProblem(error)) return err(inOwnWords(withBareIssues(error)));
-  throw new Error(`${operation.name}: expected run to return ok(…), or err of ${A_PROBLEM}`);
-}
-
-/** Keeps of issues what clients are told. Untyped ones may have more, even what JSON can't write. */
-const withBareIssues = (problem: Problem): Problem =>
-  'issues' in problem ? { ...problem, issues: problem.issues.map(withoutKeys) } : problem;
 
 /** Puts the issues of a tool's problem into its detail: only the tool knows what is wrong with valid input. */
 function inOwnWords(problem: Problem): Problem {
