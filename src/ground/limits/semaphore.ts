@@ -8,7 +8,7 @@ export interface Bounds {
   readonly each: number;
 }
 
-/** Releases what was acquired. May be called repeatedly. */
+/** Releases what was acquired. To be called once. */
 export type Release = () => void;
 
 /** Ends a wait; null: nothing was left in time. */
@@ -28,12 +28,7 @@ export function createFairSemaphore(bounds: Bounds, waitingBounds: Bounds, clock
     if (own >= bounds.each || taken >= bounds.total) return null;
     takenBy.set(owner, own + 1);
     taken += 1;
-    let isHeld = true;
-    return () => {
-      if (!isHeld) return;
-      isHeld = false;
-      release(owner);
-    };
+    return () => release(owner);
   }
 
   function release(owner: Owner): void {
