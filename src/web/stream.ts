@@ -15,9 +15,6 @@ const SMALL_CHARS_MAX = 64 * 1024;
 const PIECE_BYTES = 16 * 1024;
 /** What each event stream may hold outside the pool, so that ordinary responses arrive even if others fill the pool. */
 const OWN_BYTES = 16 * 1024;
-/** The same for small events, which get more: one may be the error that replaces an event without room. */
-const OWN_BYTES_FOR_SMALL = OWN_BYTES + 8 * 1024;
-const SMALL_BYTES_MAX = 1024;
 /** While as many bytes are unread, progress is dropped. */
 const OFFERED_BYTES_MAX = 64 * 1024;
 
@@ -226,8 +223,7 @@ class UnreadBody {
   #hasRoomFor(bytes: number): boolean {
     const { ownBytes } = this.#options;
     const all = this.unreadBytes + bytes;
-    const own = ownBytes > 0 && bytes <= SMALL_BYTES_MAX ? OWN_BYTES_FOR_SMALL : ownBytes;
-    return all - this.#heldBytes <= own || this.#hold(all - ownBytes);
+    return all - this.#heldBytes <= ownBytes || this.#hold(all - ownBytes);
   }
 
   /** Releases to the pool what it holds beyond the unread bytes. */
