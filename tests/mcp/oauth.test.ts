@@ -163,6 +163,13 @@ describe('the challenge on /mcp', () => {
     expect([outage.status, outage.body.result.isError]).toEqual([200, true]);
   });
 
+  test('of a tool for users names the metadata beside a key, too, with which nobody signs in there', async () => {
+    await using there = await place();
+    const { app } = there;
+    const { status, headers } = await post(app, call('list_api_keys'), { 'x-api-key': 'x' });
+    expect([status, headers.get('www-authenticate')]).toEqual([401, challengeAt(app)]);
+  });
+
   test('does not come where no authorization server is configured, eager or not', async () => {
     await using app = await createTestApp({ env: { MCP_AUTH: 'eager' } });
     expect((await post(app, PING)).body.result).toEqual({});

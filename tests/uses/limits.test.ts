@@ -24,6 +24,17 @@ const whoami = (app: TestApp, key: string) => app.call('whoami', {}, { 'x-api-ke
 const listed = async (app: TestApp, sub = 'alice') =>
   (await app.call('list_api_keys', {}, await bearer(app, sub))).body.keys;
 
+test('a limit and a quota of the same number and time are told by their names, each to its key', async () => {
+  await using app = await createTestApp({ clock: onMidnight(), env: { RATE_LIMIT_REQUESTS: '0' } });
+  const limited = await app.createKey('alice', { rateLimit: { requests: 3, window: '1d' } });
+  const withQuota = await app.createKey('alice', { quota: QUOTA });
+  for (const remaining of [2, 1]) {
+    const [left, policy] = [`;r=${remaining};t=86400`, ';q=3;w=86400'];
+    expect(limitsOf(await app.useKey(limited.key))).toEqual([200, `"key"${policy}`, `"key"${left}`, null]);
+    expect(limitsOf(await app.useKey(withQuota.key))).toEqual([200, `"quota"${policy}`, `"quota"${left}`, null]);
+  }
+});
+
 test("a key's own limit takes the place of the server's, and is returned as it was given", async () => {
   await using app = await createTestApp({ clock: onMidnight() });
   const made = await app.call(

@@ -40,6 +40,13 @@ test('each request is one line, with what it asked for, how it ended, and who as
   expect(lines.at(-1)).toMatchObject({ requestId });
 });
 
+test('a key that is named by its hash is not shown by it', async () => {
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1' } });
+  const { key } = await app.createKey('alice', { name: `of ${'0123456789abcdef'.repeat(4)}` });
+  await app.useKey(key);
+  expect((await requestsOf(app)).at(-1)?.keyName).toBe('of [redacted]');
+});
+
 test('the line of a key has its name and owner; that of /verify the path that a trusted proxy sent, without its query', async () => {
   await using app = await createTestApp({ env: { ACCESS_LOG: '1', TRUST_PROXY: '1' } });
   const { id, key } = await app.createKey('alice', { name: 'CI' });

@@ -35,6 +35,13 @@ describe('events', () => {
     expect(new Set(lines.map(({ requestId }) => requestId)).size).toBe(4);
   });
 
+  test('a user whose id looks like a hash is named, as some issuers have them', async () => {
+    await using app = await createTestApp();
+    const userId = '0123456789abcdef'.repeat(4);
+    await app.createKey(userId);
+    expect(await named(app, 'API key created')).toMatchObject([{ userId }]);
+  });
+
   test('a use is logged for the owner that the key has now, also after a shell has changed it', async () => {
     await using app = await createTestApp({ store: 'embedded' });
     const { id, key } = await app.createKey('alice');
