@@ -336,6 +336,6 @@ async function showMore(list) {
   const hadFocus = hasFocus('more');
   list.took?.(output, false);
   Object.assign(list, { keys: withKeys(keys, output), cursor: textOrNull(output.nextCursor), status: '' });
-  refresh(list);
+  redraw();
   if (hadFocus && list.cursor === null) focusOnRow([output.keys[0]?.id]);
 }

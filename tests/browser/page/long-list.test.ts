@@ -63,6 +63,29 @@ describeInBrowser('a list in pages', (browser) => {
     expect(await app.logText()).not.toContain(oldest.key);
   });
 
+  test('draws the rows of a further page alone: those that are there are not described anew', async () => {
+    await using app = await appForBrowser();
+    await oldestOf(app);
+    const { at } = await link(app);
+    await using taken = await takePage(browser(), { isStopped: true }); // all are drawn anew each minute
+    const { page } = taken;
+    await page.goto(`${app.url}/keys${at}`);
+    await page.getByText(/^The newest \d+ keys$/).waitFor();
+    const rows = page.getByRole('list', { name: 'Keys' }).locator('> li');
+    const shown = await rows.count();
+    await page.evaluate(() => {
+      const { toISOString } = Date.prototype;
+      document.body.title = '0';
+      Date.prototype.toISOString = function () {
+        document.body.title = String(Number(document.body.title) + 1); // each row has the time of its creation
+        return toISOString.call(this);
+      };
+    });
+    await press(page.getByRole('button', { name: 'Show more' }));
+    await page.getByText(`${KEYS} keys`, { exact: true }).waitFor();
+    expect(await page.evaluate(() => Number(document.body.title))).toBe(KEYS - shown);
+  });
+
   test('finds by a pasted id, or a name without spaces, what is on a later page', async () => {
     await using app = await appForBrowser();
     const scopes = SCOPES;
