@@ -140,6 +140,7 @@ function start() {
     keepAgain();
     forget(); // a browser may cache the page for going back
   };
+  window.onbeforeunload = keepAgain; // what is stored in pagehide gets lost where another process has the next page
   window.onpageshow = ({ persisted }) => persisted && location.reload();
   Object.assign(page, { left: kept?.left ?? null, task: came.task ?? kept?.task ?? null });
   mount(view);

@@ -1,11 +1,13 @@
-// The page /keys in Firefox, if there is one: from a link that signs in to the end of a key. It is driven by WebDriver BiDi
-// (https://w3c.github.io/webdriver-bidi): Playwright's driver asks the version of Debian for commands that it doesn't have.
+// The page /keys in Firefox, if there is one: from a link that signs in to the end of a key, and what only Firefox does. It
+// is driven by WebDriver BiDi (https://w3c.github.io/webdriver-bidi): Playwright's driver asks the version of Debian for
+// commands that it doesn't have.
 
 import { expect, test } from 'bun:test';
 import { rmSync } from 'node:fs';
 import { BROWSER_TEST_MS, STEP_MS_MAX } from '../../support/browser.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { bearer } from '../../support/test-app.ts';
+import { beside } from './customer-app.ts';
 import { appForBrowser } from './keys-page.ts';
 
 const firefoxPath = Bun.which('firefox-esr') ?? Bun.which('firefox');
@@ -21,6 +23,8 @@ interface Told {
 
 interface Firefox extends AsyncDisposable {
   open(url: string): Promise<void>;
+  /** Goes back (-1) or forward (1), as the browser's buttons do. */
+  go(delta: number): Promise<void>;
   /** Waits until the page shows this text. */
   shows(text: string): Promise<void>;
   /** Clicks what is found by a selector, once it is there; with `text`, only what has exactly that. */
@@ -82,8 +86,8 @@ async function startFirefox(path: string): Promise<Firefox> {
   }
   async function found(expression: string) {
     for (const startedAtMs = performance.now(); performance.now() - startedAtMs < STEP_MS_MAX; ) {
-      const result = await evaluate(expression);
-      if (result.type === 'node' || result.value === true) return result;
+      const result = await evaluate(expression).catch(() => null); // the page has just gone
+      if (result?.type === 'node' || result?.value === true) return result;
       await Bun.sleep(LOOK_EVERY_MS);
     }
     throw new Error(`not in Firefox: ${expression}`);
@@ -93,6 +97,9 @@ async function startFirefox(path: string): Promise<Firefox> {
   return {
     async open(url) {
       await send('browsingContext.navigate', { context, url, wait: 'complete' });
+    },
+    async go(delta) {
+      await send('browsingContext.traverseHistory', { context, delta });
     },
     async shows(text) {
       await found(`document.body.innerText.includes(${JSON.stringify(text)})`);
@@ -154,6 +161,24 @@ test.skipIf(firefoxPath === null)(
     await firefox.shows('API key revoked successfully');
     const { body } = await app.call('list_api_keys', {}, await bearer(app, 'alice'));
     expect(body.keys).toMatchObject([{ name: 'of a fox', scopes: ['read'], active: false }]);
+  },
+  BROWSER_TEST_MS,
+);
+
+test.skipIf(firefoxPath === null)(
+  'in Firefox a sign-in at an app that was left by the browser’s buttons, and gone on with, goes on with what waits',
+  async () => {
+    await using there = await beside('bun', { OAUTH_DEVICE: '1' });
+    await using firefox = await startFirefox(firefoxPath ?? '');
+    await firefox.open(`${there.app.url}/keys#ask=BCDF-GHJK`);
+    await firefox.click('[data-at="leave"]');
+    await firefox.shows('alice');
+    await firefox.go(-1);
+    await firefox.shows('whether a program gets the key that it waits for');
+    await firefox.go(1);
+    await firefox.click('a', 'alice');
+    await firefox.shows('Signed in as alice');
+    await firefox.shows('BCDF-GHJK');
   },
   BROWSER_TEST_MS,
 );
