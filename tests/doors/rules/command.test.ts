@@ -1,6 +1,6 @@
 // `keys rule`: what operators type, and what they are told.
 
-import { describe, expect, test } from 'bun:test';
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { childOf } from '../../support/children.ts';
 import { databaseOf, executeAt, openDatabase } from '../../support/database-client.ts';
 import { createKey } from '../../support/issuer.ts';
@@ -8,14 +8,17 @@ import { jsonLines, keysCommand } from '../../support/keys-command.ts';
 import { bearer, createTestApp } from '../../support/test-app.ts';
 import { SUBJECT, startWorkload, type Workload } from './workload.ts';
 
-const envOf = ({ app }: Workload) => ({
-  DATABASE_URL: databaseOf(app),
-  PUBLIC_URL: 'https://tools.example',
+let workload: Workload;
+beforeEach(async () => {
+  workload = await startWorkload();
 });
+afterEach(() => workload[Symbol.asyncDispose]());
 
-async function add(workload: Workload, ...options: string[]) {
+const ownEnv = () => ({ DATABASE_URL: databaseOf(workload.app), PUBLIC_URL: 'https://tools.example' });
+
+async function add(...options: string[]) {
   const issuer = options.includes('--issuer') ? [] : ['--issuer', workload.issuer.url];
-  return keysCommand(envOf(workload), ['rule', 'add', workload.keyId, ...issuer, ...options]);
+  return keysCommand(ownEnv(), ['rule', 'add', workload.keyId, ...issuer, ...options]);
 }
 
 async function rsaKeyOf(modulusLength: number) {
@@ -33,9 +36,7 @@ async function rsaKeyOf(modulusLength: number) {
 /** As Keycloak publishes one beside those that it signs with. */
 const ENCRYPTING = { ...(await rsaKeyOf(2048)), use: 'enc', alg: 'RSA-OAEP', kid: 'enc' };
 
-async function listed(workload: Workload) {
-  return jsonLines(await keysCommand(envOf(workload), ['rule', 'list', '--json']));
-}
+const listed = async () => jsonLines(await keysCommand(ownEnv(), ['rule', 'list', '--json']));
 
 const CLAIMS = 'abcdefghijk'.split('');
 
@@ -84,53 +85,36 @@ describe('keys rule add', () => {
       /repository_owner_id/,
     ],
   ])('refuses %s, and changes nothing', async (_, options, expected, says) => {
-    await using workload = await startWorkload();
     const given = options.map((option) => (option === 'ISSUER' ? workload.issuer.url : option));
-    const before = await listed(workload);
-    const { code, stdout, stderr } = await add(workload, ...given);
+    const before = await listed();
+    const { code, stdout, stderr } = await add(...given);
     expect({ code, stdout }).toEqual({ code: expected, stdout: '' });
     expect(stderr).toMatch(says);
-    expect(await listed(workload)).toEqual(before);
+    expect(await listed()).toEqual(before);
   });
 
   test('the same rule again, in another order: its id, and nothing changed', async () => {
-    await using workload = await startWorkload();
-    const terms = ['--subject', 'other', '--claim', 'b=2', '--claim', 'a=1', '--audience', 'y', '--audience', 'x'];
-    const first = await add(workload, ...terms);
-    const again = await add(
-      workload,
-      '--audience',
-      'x',
-      '--audience',
-      'y',
-      '--claim',
-      '/a=1',
-      '--claim',
-      'b=2',
-      '--subject',
-      'other',
-    );
+    const first = await add(...'--subject other --claim b=2 --claim a=1 --audience y --audience x'.split(' '));
+    const again = await add(...'--audience x --audience y --claim /a=1 --claim b=2 --subject other'.split(' '));
     expect([again.code, again.stdout]).toEqual([0, first.stdout]);
-    expect(await listed(workload)).toHaveLength(2);
+    expect(await listed()).toHaveLength(2);
   });
 
   test('a key that has expired is refused as such, though its owner is blocked, too', async () => {
-    await using workload = await startWorkload();
     await workload.app.keys('block', 'acme', '--yes');
-    expect(await add(workload, '--subject', 'repo:acme/app:other')).toMatchObject({ code: 0 });
-    await executeAt(envOf(workload).DATABASE_URL, 'UPDATE api_keys SET expires_at_ms = 1');
-    const added = await add(workload, '--subject', 'repo:acme/app:third');
+    expect(await add('--subject', 'repo:acme/app:other')).toMatchObject({ code: 0 });
+    await executeAt(ownEnv().DATABASE_URL, 'UPDATE api_keys SET expires_at_ms = 1');
+    const added = await add('--subject', 'repo:acme/app:third');
     expect(added).toMatchObject({ code: 1, stderr: expect.stringContaining('the key is expired') });
   });
 
   test('a key that was revoked or deleted is refused, and so is a child', async () => {
-    await using workload = await startWorkload();
     const parent = await workload.app.createKey('alice', { scopes: ['read', 'delegate'] });
     const child = await childOf(workload.app, parent.key);
     const refusal = async (keyId: string) => {
       const { issuer } = workload;
       const args = ['rule', 'add', keyId, '--issuer', issuer.url, '--subject', 'a', '--jwks', issuer.jwksUrl];
-      const { code, stderr } = await keysCommand(envOf(workload), args);
+      const { code, stderr } = await keysCommand(ownEnv(), args);
       return [code, stderr];
     };
     const none = [1, 'keys: there is no key of this id (a child has no rules)\n'];
@@ -148,10 +132,9 @@ describe('keys rule add', () => {
   ])(
     'the rule beyond the maximum of %p is refused, the one before it is not: %s',
     async (most, says, keyId, issuer) => {
-      await using workload = await startWorkload();
       // With the one that there is, and the one that is added.
       const typed = Array.from({ length: most - 2 }, (_, at) => `https://${at}.example`);
-      const db = openDatabase(envOf(workload).DATABASE_URL);
+      const db = openDatabase(ownEnv().DATABASE_URL);
       await db.execute({
         sql: `INSERT INTO rules (id, key_id, hash, issuer, subject, audiences, claims, created_at_ms)
 SELECT value, ?2, value, coalesce(?3, value), value, '[]', '[]', 0 FROM json_each(?1)`,
@@ -162,49 +145,47 @@ SELECT value, ?2, value, coalesce(?3, value), value, '[]', '[]', 0 FROM json_eac
       );
       db.close();
       const addOf = (one: string) =>
-        add(workload, '--issuer', issuer ?? one, '--subject', one, '--jwks', 'https://a.example/jwks');
+        add('--issuer', issuer ?? one, '--subject', one, '--jwks', 'https://a.example/jwks');
       expect((await addOf('https://a.example')).code).toBe(0);
       const beyond = await addOf('https://b.example');
       expect(beyond).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining(says) });
-      expect(await listed(workload)).toHaveLength(most);
+      expect(await listed()).toHaveLength(most);
     },
   );
 
   test('scopes that the key lacks are a warning', async () => {
-    await using workload = await startWorkload();
-    const added = await add(workload, '--subject', 'a', '--scope', 'read', '--scope', 'raed');
+    const added = await add('--subject', 'a', '--scope', 'read', '--scope', 'raed');
     expect(added).toMatchObject({ code: 0, stderr: expect.stringContaining('so no token gets them: raed') });
-    const { stderr } = await add(workload, '--subject', 'b', '--scope', 'read');
+    const { stderr } = await add('--subject', 'b', '--scope', 'read');
     expect(stderr).not.toContain('lacks');
   });
 
   test('metadata of another issuer refuses, and one that is away is a warning', async () => {
-    await using workload = await startWorkload();
     const { issuer } = workload;
     const other = `${issuer.url}/other`;
     issuer.overrides.set('/.well-known/oauth-authorization-server/other', () =>
       Response.json({ issuer: 'https://elsewhere.example', jwks_uri: issuer.jwksUrl }),
     );
-    const refused = await add(workload, '--issuer', other, '--subject', 'a');
+    const refused = await add('--issuer', other, '--subject', 'a');
     expect(refused).toMatchObject({ code: 1, stdout: '' });
     expect(refused.stderr).toContain('https://elsewhere.example');
     expect(refused.stderr).toContain(other);
     issuer.overrides.clear();
     const file = `${workload.app.folder}/jwks.json`;
     await Bun.write(file, JSON.stringify({ keys: [(await createKey('ES256')).jwk] }));
-    expect((await add(workload, '--subject', SUBJECT, '--jwks', file)).code).toBe(0);
+    expect((await add('--subject', SUBJECT, '--jwks', file)).code).toBe(0);
     issuer.overrides.set('/.well-known/oauth-authorization-server', () =>
       Response.json({ issuer: 'https://elsewhere.example', jwks_uri: issuer.jwksUrl }),
     );
-    expect((await add(workload, '--subject', 'another')).code).toBe(0); // its issuer's key set is known
-    const again = await add(workload, '--subject', SUBJECT, '--jwks', 'fetch');
+    expect((await add('--subject', 'another')).code).toBe(0); // its issuer's key set is known
+    const again = await add('--subject', SUBJECT, '--jwks', 'fetch');
     expect(again).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('https://elsewhere.example') });
-    expect(await listed(workload)).toMatchObject([
+    expect(await listed()).toMatchObject([
       { id: workload.ruleId, keySet: 'file' },
       { subject: 'another', keySet: 'file' },
     ]);
     issuer.overrides.clear();
-    const added = await add(workload, '--issuer', other, '--subject', 'a');
+    const added = await add('--issuer', other, '--subject', 'a');
     expect(added.code).toBe(0);
     expect(added.stderr).toContain("can't be found now");
   });
@@ -239,34 +220,31 @@ SELECT value, ?2, value, coalesce(?3, value), value, '[]', '[]', 0 FROM json_eac
       false,
     ],
   ])('--jwks with %s', async (_, made, isTaken) => {
-    await using workload = await startWorkload();
     const file = `${workload.app.folder}/given.json`;
     await Bun.write(file, JSON.stringify(await made()));
-    const { code } = await add(workload, '--subject', 'a', '--jwks', file);
+    const { code } = await add('--subject', 'a', '--jwks', file);
     expect(code === 0).toBe(isTaken);
-    expect((await listed(workload)).length).toBe(isTaken ? 2 : 1);
+    expect((await listed()).length).toBe(isTaken ? 2 : 1);
   });
 
   test('what settings make vain is refused', async () => {
-    await using workload = await startWorkload();
     const { issuer, keyId } = workload;
-    const env = { ...envOf(workload), JWT_ISSUER: issuer.url };
+    const env = { ...ownEnv(), JWT_ISSUER: issuer.url };
     const vain = await keysCommand(env, ['rule', 'add', keyId, '--issuer', issuer.url, '--subject', 'a']);
     expect(vain.code).toBe(1);
     expect(vain.stderr).toContain('users');
     const args = ['rule', 'add', keyId, '--issuer', issuer.url, '--subject', 'a', '--audience', 'another'];
     expect((await keysCommand(env, args)).code).toBe(0);
-    const keySet = { ...envOf(workload), JWT_JWKS_URL: issuer.jwksUrl };
+    const keySet = { ...ownEnv(), JWT_JWKS_URL: issuer.jwksUrl };
     const always = await keysCommand(keySet, ['rule', 'add', keyId, '--issuer', issuer.url, '--subject', 'b']);
     expect(always.stderr).toContain('JWT_ISSUER');
   });
 });
 
 test('keys rule remove: a rule once, and then there is none', async () => {
-  await using workload = await startWorkload();
-  const remove = () => keysCommand(envOf(workload), ['rule', 'remove', workload.ruleId]);
+  const remove = () => keysCommand(ownEnv(), ['rule', 'remove', workload.ruleId]);
   expect((await remove()).code).toBe(0);
-  expect(await listed(workload)).toEqual([]);
+  expect(await listed()).toEqual([]);
   expect((await remove()).code).toBe(1);
 });
 
@@ -276,15 +254,14 @@ describe('keys rule test', () => {
     verdict: 'not checked',
   }));
 
-  const testOf = async (workload: Workload, token: string, ...options: string[]) => {
-    const ran = await keysCommand(envOf(workload), ['rule', 'test', '--json', ...options], token);
+  const testOf = async (token: string) => {
+    const ran = await keysCommand(ownEnv(), ['rule', 'test', '--json'], token);
     return { ...ran, tested: jsonLines(ran)[0] };
   };
 
   test('a token that would be let in: every check, and as whom', async () => {
-    await using workload = await startWorkload();
     const token = await workload.token({ iat: Date.now() / 1000, exp: Date.now() / 1000 + 300 });
-    const { code, tested, stdout, stderr } = await testOf(workload, token);
+    const { code, tested, stdout, stderr } = await testOf(token);
     expect(code).toBe(0);
     expect(tested).toMatchObject({
       as: 'rule',
@@ -310,8 +287,7 @@ describe('keys rule test', () => {
   });
 
   test('one that has ended, for another subject: both are said', async () => {
-    await using workload = await startWorkload();
-    const { code, tested } = await testOf(workload, await workload.token({ exp: 1, sub: 'another' }));
+    const { code, tested } = await testOf(await workload.token({ exp: 1, sub: 'another' }));
     const failing = tested.checks.filter((one: { verdict: string }) => one.verdict === 'no');
     expect(code).toBe(1);
     expect(failing.map((one: { check: string }) => one.check)).toEqual(['times', 'subject', 'rule']);
@@ -319,23 +295,21 @@ describe('keys rule test', () => {
   });
 
   test('something that is no token, and a user token', async () => {
-    await using workload = await startWorkload();
-    expect((await testOf(workload, 'sk_test_abc')).tested).toMatchObject({
+    expect((await testOf('sk_test_abc')).tested).toMatchObject({
       as: null,
       checks: [{ check: 'form', verdict: 'no' }, ...NOT_CHECKED],
     });
-    expect((await testOf(workload, await workload.app.token('alice'))).tested).toMatchObject({
+    expect((await testOf(await workload.app.token('alice'))).tested).toMatchObject({
       as: 'user',
       checks: [{ check: 'form', verdict: 'ok' }, ...NOT_CHECKED],
     });
   });
 
   test('for a person: a line for each check, with what helps where one fails, and whose it would be', async () => {
-    await using workload = await startWorkload();
     const lines = async (claims: Record<string, unknown>) => {
       const nowS = Date.now() / 1000;
       const token = await workload.token({ iat: nowS, exp: nowS + 300, ...claims });
-      const { stdout, stderr } = await keysCommand(envOf(workload), ['rule', 'test'], token);
+      const { stdout, stderr } = await keysCommand(ownEnv(), ['rule', 'test'], token);
       return `${stdout}${stderr}`;
     };
     const good = await lines({});
@@ -349,15 +323,13 @@ describe('keys rule test', () => {
   });
 
   test('one that fits no rule: the key is not checked', async () => {
-    await using workload = await startWorkload();
-    const { tested } = await testOf(workload, await workload.token({ aud: 'another' }));
+    const { tested } = await testOf(await workload.token({ aud: 'another' }));
     expect(tested.checks.at(-1)).toMatchObject({ check: 'key', verdict: 'not checked' });
   });
 });
 
 describe('keys doctor, and a start', () => {
   test('name the rules that let nobody in, and why', async () => {
-    await using workload = await startWorkload();
     const { app, issuer, keyId, ruleId } = workload;
     await app.keys('revoke', keyId, '--yes');
     issuer.overrides.set('/jwks', () => new Response('', { status: 500 }));
@@ -367,7 +339,7 @@ describe('keys doctor, and a start', () => {
 SELECT 'typed', key_id, 'typed', issuer, 'repo:acme/*', audiences, '["ref=main"]', 0 FROM rules
 UNION ALL SELECT 'other', key_id, 'other', 'tokens.example', 'job', '[]', '[]', 0 FROM rules`,
     );
-    const env = { ...envOf(workload), JWT_ISSUER: issuer.url };
+    const env = { ...ownEnv(), JWT_ISSUER: issuer.url };
     const { code, stdout } = await keysCommand(env, ['doctor']);
     expect(code).toBe(1);
     expect(stdout).toContain("the key set of tokens.example can't be fetched: the issuer is no https URL");
@@ -381,14 +353,13 @@ UNION ALL SELECT 'other', key_id, 'other', 'tokens.example', 'job', '[]', '[]', 
 });
 
 test('keys restore names the rules that were removed since the backup, and brings them back', async () => {
-  await using workload = await startWorkload();
   const { app, ruleId } = workload;
-  const env = envOf(workload);
+  const env = ownEnv();
   const backup = `${app.folder}/backup.db`;
   await app.keys('backup', backup);
   await app.keys('rule', 'remove', ruleId);
   await app.close();
   const { code, stderr } = await keysCommand(env, ['restore', backup, '--yes']);
   expect([code, stderr]).toEqual([0, expect.stringContaining(`rule ${ruleId}`)]);
-  expect(await listed(workload)).toMatchObject([{ id: ruleId, subject: SUBJECT }]);
+  expect(await listed()).toMatchObject([{ id: ruleId, subject: SUBJECT }]);
 });

@@ -8,7 +8,7 @@ import { createIssuer, createKey } from '../../support/issuer.ts';
 import { openSse } from '../../support/mcp.ts';
 import { bearer, COUNTED, eventsIn, metricsOf } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
-import { SUBJECT, startWorkload } from './workload.ts';
+import { SUBJECT, startWorkload, type Workload } from './workload.ts';
 
 /** How long a key set is good, how long it lasts while the issuer is away, a fetch, and a pause after one that failed. */
 const SET_MS = 5 * 60_000;
@@ -156,7 +156,7 @@ test('a token that is remembered costs no read and no fetch', async () => {
 });
 
 describe('what ends', () => {
-  test.each<[string, (workload: Awaited<ReturnType<typeof startWorkload>>) => Promise<unknown>]>([
+  test.each<[string, (workload: Workload) => Promise<unknown>]>([
     ['the rule', ({ app, ruleId }) => app.keys('rule', 'remove', ruleId)],
     ['the key, revoked', ({ app, keyId }) => app.keys('revoke', keyId, '--yes')],
     ['the key, deleted', async ({ app, keyId }) => app.call('delete_api_key', { keyId }, await bearer(app, 'acme'))],
