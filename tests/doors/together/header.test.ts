@@ -1,6 +1,6 @@
 // `keys header`: the header for a host, from a key that stays in a file, asked for once, or from a child of it.
 
-import { expect, test } from 'bun:test';
+import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../../support/folder.ts';
@@ -23,24 +23,30 @@ function createHost(home = temporaryFolder()) {
   };
 }
 
+let app: TestApp;
+let host: ReturnType<typeof createHost>;
+beforeEach(async () => {
+  app = await createTestApp({ env: ENV });
+  host = createHost();
+});
+afterEach(() => app[Symbol.asyncDispose]());
+
 const keyIn = (stdout: string): string => JSON.parse(stdout)['X-API-Key'];
 
-async function approve(app: TestApp, stderr: string, scopes: readonly string[], approved = true) {
+async function approve(stderr: string, scopes: readonly string[], approved = true) {
   const [, userCode = ''] = /asks for (\S+)/.exec(stderr) ?? [];
   const decision = { userCode, approve: approved, ...(approved && { name: 'host', scopes }) };
   expect((await askAsPerson(app, 'decision', decision, await bearer(app, 'alice'))).status).toBe(200);
 }
 
 test('asks once, goes on with the same request, keeps the key for its owner alone, and prints nothing else', async () => {
-  await using app = await createTestApp({ env: ENV });
-  const host = createHost();
   const wish = [`${app.url}/mcp`, '--scope', 'read', '--name', 'agent'];
   const first = await host.header(...wish);
   expect(first).toMatchObject({ code: 1, stdout: '' });
   const second = await host.header(...wish);
   expect(second).toMatchObject({ code: 1, stdout: '' });
   expect(/asks for (\S+)/.exec(second.stderr)?.[1]).toBe(/asks for (\S+)/.exec(first.stderr)?.[1]);
-  await approve(app, first.stderr, ['read']);
+  await approve(first.stderr, ['read']);
   const { code, stdout, stderr } = await host.header(...wish);
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   expect((await app.useKey(keyIn(stdout))).body.key.scopes).toEqual(['read']);
@@ -51,28 +57,24 @@ test('asks once, goes on with the same request, keeps the key for its owner alon
 });
 
 test('a key that has ended is asked for anew; a refusal is said once; other servers get nothing', async () => {
-  await using app = await createTestApp({ env: ENV });
   await using other = await createTestApp({ env: ENV });
-  const host = createHost();
   const asked = await host.header(app.url);
-  await approve(app, asked.stderr, []);
+  await approve(asked.stderr, []);
   const { stdout } = await host.header(app.url);
   expect((await host.header(other.url)).code).toBe(1);
   expect(JSON.stringify(await other.log())).not.toContain('Invalid or expired');
   await fetch(`${app.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: keyIn(stdout) }) });
   const again = await host.header(app.url);
   expect(again).toMatchObject({ code: 1, stdout: '' });
-  await approve(app, again.stderr, [], false);
+  await approve(again.stderr, [], false);
   expect((await host.header(app.url)).stderr).toContain('the person has refused: the next call asks again');
   expect((await host.header(app.url)).stderr).toContain('asks for');
 });
 
 test('--child: one child of the kept key for each name and scopes, until it has ended; a key without delegate is said', async () => {
-  await using app = await createTestApp({ env: ENV });
-  const host = createHost();
   const child = [app.url, '--child', '10m', '--scope', 'read'];
   const asked = await host.header(...child, '--name', 'one');
-  await approve(app, asked.stderr, ['read', 'write', 'delegate']);
+  await approve(asked.stderr, ['read', 'write', 'delegate']);
   const one = await host.header(...child, '--name', 'one');
   expect(one.code).toBe(0);
   for (let calls = 0; calls < 5; calls += 1) expect(await host.header(...child, '--name', 'one')).toEqual(one);
@@ -101,15 +103,14 @@ test.each([
   ['no server', [], 2],
   ['a server that is away', ['http://127.0.0.1:1'], 1],
 ] as [string, string[], number][])('%s: nothing on stdout', async (_, args, code) => {
-  expect(await createHost().header(...args)).toMatchObject({ code, stdout: '' });
+  expect(await host.header(...args)).toMatchObject({ code, stdout: '' });
 });
 
 test('a server that is away is said to be, whatever was to be asked of it', async () => {
-  const app = await createTestApp({ env: ENV });
   const [waiting, holding, none] = [createHost(), createHost(), createHost()];
   await waiting.header(app.url);
   const asked = await holding.header(app.url);
-  await approve(app, asked.stderr, ['delegate']);
+  await approve(asked.stderr, ['delegate']);
   expect((await holding.header(app.url)).code).toBe(0);
   await app.close();
   const child = ['--child', '10m', '--scope', 'read'];
@@ -123,11 +124,11 @@ test('a server that is away is said to be, whatever was to be asked of it', asyn
 test('a redirect is not followed', async () => {
   using elsewhere = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => Response.json({}) });
   using server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => Response.redirect(elsewhere.url.href) });
-  expect(await createHost().header(server.url.origin)).toMatchObject({ code: 1, stdout: '' });
+  expect(await host.header(server.url.origin)).toMatchObject({ code: 1, stdout: '' });
 });
 
 /** A gateway before the server, which responds itself where it is told to. */
-function gatewayOf(app: TestApp) {
+function startGateway() {
   let meddle: (path: string) => Response | undefined = () => undefined;
   const gateway = Bun.serve({
     port: 0,
@@ -166,16 +167,14 @@ const ELSEWHERE: readonly (readonly [string, () => Response])[] = [
 ];
 
 test.each(ELSEWHERE)('%s from a gateway decides nothing: request, key and child stay', async (_, response) => {
-  await using app = await createTestApp({ env: ENV });
-  using gateway = gatewayOf(app);
-  const host = createHost();
+  using gateway = startGateway();
   const scopes = ['read', 'delegate'];
   const child = [gateway.url, '--child', '10m', '--scope', 'read'];
   const asked = await host.header(gateway.url);
   gateway.meddle('/token', response);
   expect(await host.header(gateway.url)).toMatchObject({ code: 1, stdout: '', stderr: asked.stderr });
   gateway.meddle();
-  await approve(app, asked.stderr, scopes);
+  await approve(asked.stderr, scopes);
   const given = await host.header(gateway.url);
   expect(given).toMatchObject({ code: 0, stderr: '' });
   gateway.meddle('/verify', response);
@@ -191,8 +190,6 @@ test.each(ELSEWHERE)('%s from a gateway decides nothing: request, key and child 
 });
 
 test('ten calls at once get the same key, and one child for each name', async () => {
-  await using app = await createTestApp({ env: ENV });
-  const host = createHost();
   const { key } = await app.createKey('alice', { scopes: ['read', 'delegate'] });
   await host.header(app.url);
   host.keep(app.url, key);
@@ -208,8 +205,6 @@ test('ten calls at once get the same key, and one child for each name', async ()
 });
 
 test('ten calls at once without a key begin one request', async () => {
-  await using app = await createTestApp({ env: ENV });
-  const host = createHost();
   const all = await Promise.all(Array.from({ length: 10 }, () => host.header(app.url)));
   expect(
     new Set(all.map(({ code, stdout, stderr }) => `${code} ${stdout} ${/asks for (\S+)/.exec(stderr)?.[1]}`)).size,
@@ -217,7 +212,6 @@ test('ten calls at once without a key begin one request', async () => {
 });
 
 test('a silent server holds up nobody but itself', async () => {
-  await using app = await createTestApp({ env: ENV });
   const reached = Promise.withResolvers<void>();
   const held = Promise.withResolvers<Response>();
   using silent = Bun.serve({
@@ -228,7 +222,6 @@ test('a silent server holds up nobody but itself', async () => {
       return held.promise;
     },
   });
-  const host = createHost();
   const { key } = await app.createKey('alice', { scopes: ['read', 'delegate'] });
   await host.header(app.url);
   host.keep(app.url, key);
@@ -242,8 +235,7 @@ test('a silent server holds up nobody but itself', async () => {
 });
 
 test('a call that was killed locks nobody out', async () => {
-  await using app = await createTestApp({ env: ENV });
-  using gateway = gatewayOf(app);
+  using gateway = startGateway();
   const home = temporaryFolder();
   const reached = Promise.withResolvers<void>();
   gateway.meddle('/device_authorization', () => {
@@ -279,9 +271,7 @@ test.each<[string, object, object]>([
   ['a long key', {}, { access_token: `${KEY}${'0'.repeat(1_000_000)}` }],
   ['a key without end', {}, { access_token: KEY, expires_in: 1e308 }],
 ])('%s from one server: it is not kept, and what is kept of others stays', async (_, begun, made) => {
-  await using app = await createTestApp({ env: ENV });
   const { key } = await app.createKey('alice', { scopes: ['read'] });
-  const host = createHost();
   await host.header(app.url);
   host.keep(app.url, key);
   using server = Bun.serve({
@@ -298,9 +288,7 @@ test.each<[string, object, object]>([
 });
 
 test('what has ended is kept no longer, however many names there were', async () => {
-  await using app = await createTestApp({ env: ENV });
   const { key } = await app.createKey('alice', { scopes: ['read', 'delegate'] });
-  const host = createHost();
   await host.header(app.url);
   const child = { key, madeAtMs: 0, endsAtMs: Date.now() - 1 };
   const request = { deviceCode: 'code', userCode: 'ABCD-EFGH', uri: 'https://keys.example', endsAtMs: 0 };
@@ -316,7 +304,6 @@ test('what has ended is kept no longer, however many names there were', async ()
 });
 
 test('a folder that is not absolute is not made: the key is kept where it would be without it', async () => {
-  await using app = await createTestApp({ env: ENV });
   const home = temporaryFolder();
   const env = { XDG_CONFIG_HOME: '~/.config', HOME: home } as object;
   expect((await keysCommand(env, ['header', app.url])).code).toBe(1);
