@@ -62,11 +62,11 @@ const ROTATABLE =
 
 const ROTATE = `UPDATE api_keys
 SET second_hash = ?4, second_is = 'next', second_ends_at_ms = NULL, overlap_ms = ?5, ${ROTATED}
-WHERE ${ROTATABLE} AND (second_hash IS NULL OR second_is IS NOT 'previous' OR second_ends_at_ms < ?6) RETURNING id`;
+WHERE ${ROTATABLE} AND (second_hash IS NULL OR second_is IS NOT 'previous' OR second_ends_at_ms < ?6)`;
 
 const ROTATE_AT_ONCE = `UPDATE api_keys
 SET key_hash = ?4, second_hash = NULL, second_is = NULL, second_ends_at_ms = NULL, overlap_ms = ?5, ${ROTATED}
-WHERE ${ROTATABLE} RETURNING id`;
+WHERE ${ROTATABLE}`;
 
 const REVOKE_BY_HASHES = `UPDATE api_keys SET active = NOT given.whole, changed_by = ?3,
 second_hash = iif(given.whole, second_hash, NULL),
@@ -133,8 +133,8 @@ async function changeKey(
 
 /** Returns whether the write, or an earlier try of it, has changed something; `left` finds what it leaves. */
 export async function hasChanged(db: Database, write: Statement, left: Statement): Promise<boolean> {
-  const { rows, changed } = await db.write(write);
-  return rows.length > 0 || changed > 0 || (await db.read(left)).length > 0;
+  const { changed } = await db.write(write);
+  return changed > 0 || (await db.read(left)).length > 0;
 }
 
 export function keyChanges(db: Database): KeyChanges {

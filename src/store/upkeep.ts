@@ -52,14 +52,14 @@ export async function removeOld(
 
 // Only one of the processes that find it due gets it, also when the statement is sent again. A time in the future comes from
 // a clock that was ahead.
-const TAKE = 'UPDATE upkeep SET at_ms = ?2 WHERE task = ?1 AND NOT ?2 - at_ms BETWEEN 1 AND ?3 RETURNING task';
+const TAKE = 'UPDATE upkeep SET at_ms = ?2 WHERE task = ?1 AND NOT ?2 - at_ms BETWEEN 1 AND ?3';
 
 /** Returns the due tasks that this process has claimed, so that no other does them meanwhile. */
 async function takeDue(db: Database, nowMs: number): Promise<readonly Task[]> {
   const taken: Task[] = [];
   for (const task of Object.keys(TASKS) as Task[]) {
-    const { rows } = await db.write({ sql: TAKE, args: [task, nowMs, TASKS[task].everyMs], unsynced: true });
-    if (rows.length > 0) taken.push(task);
+    const { changed } = await db.write({ sql: TAKE, args: [task, nowMs, TASKS[task].everyMs], unsynced: true });
+    if (changed > 0) taken.push(task);
   }
   return taken;
 }

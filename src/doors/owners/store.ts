@@ -36,9 +36,8 @@ SELECT n.owner, n.before, ${OWNER_SETTINGS}, EXISTS (SELECT 1 FROM blocked_owner
 FROM names n LEFT JOIN owners o ON o.owner = n.owner ORDER BY n.owner IS NULL, n.owner`;
 
 const BLOCK = `INSERT INTO blocked_owners (owner, changed_by) SELECT ?1, ?2 WHERE ${LAST_CHANGE.owner} = ?3
-ON CONFLICT DO NOTHING RETURNING owner`;
-const UNBLOCK = `UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 AND ${LAST_CHANGE.owner} = ?3
-RETURNING owner`;
+ON CONFLICT DO NOTHING`;
+const UNBLOCK = `UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 AND ${LAST_CHANGE.owner} = ?3`;
 
 const BLOCKED_AFTER = `SELECT owner, ${held('blocked_at_ms')} AS blocked_at_ms
 FROM blocked_owners WHERE owner > ?1 ORDER BY owner LIMIT 1000`;
@@ -93,8 +92,8 @@ export function createOwnerStore(db: Database) {
 
   async function change(sql: string, owner: string, origin: Origin, ...given: readonly Value[]): Promise<boolean> {
     const args = [owner, JSON.stringify(origin), ...given];
-    const { rows, changed, repeated } = await writeAsRead(db, LAST_CHANGE.owner, { sql, args });
-    return rows.length > 0 || changed > 0 || repeated;
+    const { changed, repeated } = await writeAsRead(db, LAST_CHANGE.owner, { sql, args });
+    return changed > 0 || repeated;
   }
 
   return {

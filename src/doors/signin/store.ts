@@ -55,7 +55,7 @@ WHERE hash IN (SELECT value FROM json_each(?1))`;
 const IS_OPEN = 'hash = ?1 AND taken_by IS NULL';
 
 const TAKE = `UPDATE codes SET taken_by = ?2, key_id = ?3, fingerprint = ?4, changed_by = ?5, content = ''
-WHERE ${IS_OPEN} AND EXISTS (SELECT 1 FROM api_keys WHERE id = ?3 AND active = 1) RETURNING hash`;
+WHERE ${IS_OPEN} AND EXISTS (SELECT 1 FROM api_keys WHERE id = ?3 AND active = 1)`;
 
 const HAS_TAKEN = 'SELECT 1 FROM codes WHERE hash = ?1 AND taken_by = ?2';
 
@@ -68,7 +68,7 @@ const ASKED = `FROM codes WHERE user_code_hash = ?1 AND ${WAITS} ?2`;
 const FIND_ASKED = `SELECT content, ends_at_ms ${ASKED}`;
 
 const DECIDE = `UPDATE codes SET decision = ?3, owner = ?4 WHERE hash = (SELECT hash ${ASKED})
-AND (?4 IS NULL OR ${hasPlace('?4', '?5')}) RETURNING hash`;
+AND (?4 IS NULL OR ${hasPlace('?4', '?5')})`;
 
 const HAS_DECIDED = 'SELECT 1 FROM codes WHERE user_code_hash = ?1 AND decision = ?2';
 
@@ -117,7 +117,7 @@ export function createCodeStore(db: Database, keysMax: number) {
         { sql: MAKE, args: [...insertArgs(record, keysMax, made), hash], fairnessKey },
         { sql: TAKE, args: [hash, attempt, record.id, fingerprint, handed && JSON.stringify(handed)], fairnessKey },
       ]);
-      if (taken?.rows.length === 1) return true;
+      if (taken?.changed === 1) return true;
       return (await db.read({ sql: HAS_TAKEN, args: [hash, attempt], fairnessKey })).length > 0; // by an earlier try
     },
 
