@@ -3,7 +3,7 @@
 
 import { singleFlights } from '../ground/cache.ts';
 import { invalidInput, type Problem } from '../ground/problem.ts';
-import { err, ok, type Result, StoreOutage } from '../ground/result.ts';
+import { err, ok, type Result } from '../ground/result.ts';
 import { MS_PER_DAY, MS_PER_HOUR, type RandomBytes, type Sha256 } from '../ground/runtime.ts';
 import { type Actor, actorFields, type Caller } from './actor.ts';
 import { type ChangeParts, type ChangesOptions, changeAsRead } from './changes.ts';
@@ -137,11 +137,6 @@ export function createUseFirst({ store, feed, clock, log, originOf }: ChangePart
     return { found: read.get(keyHash) ?? null, polledAtMs };
   }
 
-  return async (key: KnownKey, keyHash: string, caller: Caller): Promise<FirstUse> => {
-    const first = await underWay.run(keyHash, () => promote(key, keyHash, caller));
-    if (first.found?.presented === 'next' && known.isUsable(first.found)) {
-      throw new StoreOutage('the first use of a secret could not be noted'); // somebody edited the record by hand
-    }
-    return first;
-  };
+  return (key: KnownKey, keyHash: string, caller: Caller): Promise<FirstUse> =>
+    underWay.run(keyHash, () => promote(key, keyHash, caller));
 }
