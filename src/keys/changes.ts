@@ -25,16 +25,12 @@ import type { UnknownKeys } from './unknown-keys.ts';
 
 export type Changes = ReturnType<typeof createChanges>;
 
-/** How often a change, and an edit, is tried: of so many concurrent ones none is refused. */
-const TRIES_MAX = 10;
-const EDIT_TRIES_MAX = 100;
+/** How often a change is tried: of so many concurrent ones none is refused. */
+const TRIES_MAX = 100;
 
 /** Makes a change that depends on what was read (optimistic locking). `change` resolves with null if another got in first. */
-export async function changeAsRead<T>(
-  change: () => Promise<Result<T, Problem> | null>,
-  triesMax = TRIES_MAX,
-): Promise<Result<T, Problem>> {
-  for (let tries = 0; tries < triesMax; tries += 1) {
+export async function changeAsRead<T>(change: () => Promise<Result<T, Problem> | null>): Promise<Result<T, Problem>> {
+  for (let tries = 0; tries < TRIES_MAX; tries += 1) {
     const changed = await change();
     if (changed !== null) return changed;
   }
@@ -80,7 +76,7 @@ export async function editChecked(
     key = await store.findOwn(owner, keyId);
     if (key === null) return NOT_FOUND;
     return changed !== null || key.lastSeq === lastSeq ? ok({ key, changed }) : null;
-  }, EDIT_TRIES_MAX);
+  });
 }
 
 const NOT_FOUND = err({ code: 'key_not_found' } as const);
