@@ -98,7 +98,7 @@ export class KnownKeys {
     const known = this.#usable.get(keyHash);
     if (known === undefined) return this.#recallRefused(keyHash, nowMs);
     if (!this.#isAsRead(known)) return undefined;
-    return nowMs < known.staleAtMs || !this.isUsable(known) ? known : undefined;
+    return nowMs < known.staleAtMs ? known : undefined;
   }
 
   /** Reads a key that isn't cached; null: there is none. What is only stale takes nothing from the caller's budget. */
@@ -180,8 +180,8 @@ export class KnownKeys {
     // A feed ahead of what was read may have reported a later change.
     if (!hasReached(position, feed.position)) return record && Object.assign(record, entry, { holder: read });
     const isGood = record !== null && refusalAt(record, clock.nowMs()) === null;
-    const before = (isGood ? this.#usable.get(keyHash) : this.#refused.get(keyHash)?.key) ?? null;
-    const isUnchanged = record !== null && before !== null && isSame(record, before);
+    const before = this.#usable.get(keyHash);
+    const isUnchanged = record !== null && before !== undefined && isSame(record, before);
     const holder = isGood && !isUnchanged && read !== null ? usage.keep(read) : read;
     const known = isUnchanged ? Object.assign(before, entry) : record && Object.assign(record, entry, { holder });
     if (!isGood) this.#refuse(keyHash, known);
