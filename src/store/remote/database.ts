@@ -20,7 +20,8 @@ interface Timeouts {
   readonly tryMs: number;
   readonly totalMs: number;
 }
-const READ: Timeouts = { tryMs: 1500, totalMs: 3000 };
+/** How long a read may take unless told. Each of its two tries has half of it. */
+const READ_MS = 3000;
 // A try of several statements must end before `sqld` takes the lock away from them, after 5 s: each remaining one then
 // fails, and the driver leaves all but the first failure unhandled, which ends the process.
 const WRITE: Timeouts = { tryMs: 4000, totalMs: 6000 };
@@ -90,8 +91,8 @@ export async function remoteDatabase(
   const execute = (statement: Statement) => (client: Client) => client.execute(driverStatement(statement));
 
   return {
-    async read(statement, withinMs) {
-      const timeouts = patiently(withinMs === undefined ? READ : { tryMs: withinMs / 2, totalMs: withinMs });
+    async read(statement, withinMs = READ_MS) {
+      const timeouts = patiently({ tryMs: withinMs / 2, totalMs: withinMs });
       const { value } = await (statement.urgent
         ? call(execute(statement), timeouts)
         : inTurn(readers, statement, execute(statement), timeouts));
