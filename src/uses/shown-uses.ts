@@ -83,14 +83,14 @@ export const createShownUses = (store: UsesStore, clock: Clock, known: KnownUses
   async usesOfOwners(owners: readonly OwnerWithKeys[]): Promise<(owner: string) => OwnerUsed> {
     const shown = shownAt(clock.nowMs());
     const names = owners.map(({ owner }) => owner);
-    const asked = known.unsent(new Set(names));
-    const keyIds = [...asked].map(({ id }) => id);
+    const unsent = known.unsent(new Set(names));
+    const keyIds = [...unsent].map(({ id }) => id);
     const ownersKeys = owners.reduce((sum, { keys }) => sum + keys, 0);
     const stored = await store.usesByDay({ keyIds, owners: names, ownersKeys }, shown.first);
-    const unsent = Map.groupBy(asked.union(known.unsent(new Set(names))), ({ userId }) => userId);
+    const unsentOf = Map.groupBy(unsent, ({ userId }) => userId);
     return (owner) => {
       const sums = new Map(stored.keys.get(owner));
-      for (const key of unsent.get(owner) ?? []) addUnsent(sums, key, stored.key.get(key.id), asked.has(key));
+      for (const key of unsentOf.get(owner) ?? []) addUnsent(sums, key, stored.key.get(key.id));
       const counted = merged(stored.owner.get(owner), known.owner(owner));
       return { uses: usesIn(sums, shown), leftOf: leftIn(counted, shown) };
     };
@@ -98,11 +98,11 @@ export const createShownUses = (store: UsesStore, clock: Clock, known: KnownUses
 });
 
 /** Adds what this process knows of a key beyond what is stored of it. */
-function addUnsent(sums: Map<number, number>, key: Holder, stored: Days | undefined, isAsked: boolean): void {
-  const add = (day: number, units: number) => sums.set(day, (sums.get(day) ?? 0) + units);
-  if (stored !== undefined) for (const [day, units] of merged(stored, key)) add(day, units - (stored.get(day) ?? 0));
-  // Used since the read began; otherwise the key is gone.
-  else if (!isAsked) for (const { window, pending } of key.days) add(window.first, pending);
+function addUnsent(sums: Map<number, number>, key: Holder, stored: Days | undefined): void {
+  if (stored === undefined) return; // the key is gone
+  for (const [day, units] of merged(stored, key)) {
+    sums.set(day, (sums.get(day) ?? 0) + units - (stored.get(day) ?? 0));
+  }
 }
 
 const NO_DAYS: Days = new Map();
