@@ -9,7 +9,7 @@ import type { Log } from '../watch/log.ts';
 import type { Holder } from './holder.ts';
 import type { Holders } from './holders.ts';
 import type { ExchangedUses, HolderId, UsesStore, WindowUses } from './store.ts';
-import { settleTotal, type WindowUsage } from './windows.ts';
+import type { WindowUsage } from './windows.ts';
 
 /** Holders that wait during an outage: about 30 MB. Further ones count in this process alone. */
 const WAITING_MAX = 100_000;
@@ -220,7 +220,7 @@ export class Exchange {
     await store.addUses(sent);
     if (!this.#isStopping) {
       const totals = await store.totalsOf(sent.windows);
-      for (const [index, usage] of sent.usages.entries()) if (usage !== null) settleTotal(usage, totals[index] ?? 0);
+      for (const [index, usage] of sent.usages.entries()) if (usage !== null) usage.total = totals[index] ?? 0;
     }
     for (const holder of sent.holders) {
       holder.sent();

@@ -13,7 +13,7 @@ import {
   SHARED_WINDOW_S_MIN,
 } from '../ground/rate-limit.ts';
 import type { CountsAsOf, KeyCounts } from './store.ts';
-import { beginWindow, currentWindow, raiseTotal, replaceTotal, unitsIn, type WindowUsage } from './windows.ts';
+import { beginWindow, currentWindow, unitsIn, type WindowUsage } from './windows.ts';
 
 /** The part of a limit that, used since the last exchange, makes the next one due early. */
 const EXCHANGE_PART = 1 / 32;
@@ -75,8 +75,6 @@ export class Holder {
   #isSending = false;
   /** The number of the exchange that it was last sent with; 0: none. */
   #sentWith = 0;
-  /** When the database had the counts that were read last. */
-  #readAsOfMs = 0;
   #unitsSince = 0;
   /** How many need it: cached records and exchanges; of an owner, his keys. */
   keepers = 0;
@@ -133,12 +131,15 @@ export class Holder {
 
   /**
    * Merges what the database had. `windowS`: the length of the window that was read. If the read began after the last
-   * exchange was complete, it has all that was sent, so that counts that were deleted are gone here, too.
+   * exchange was complete, it has all that was sent, so that counts that were deleted are gone here, too. If not, and it has
+   * less than is known here, the next exchange decides.
    */
   mergeCounts(counts: KeyCounts, windowS: number | undefined, { nowMs, exchanged }: CountsAsOf): void {
-    const isLatest = this.#sentWith <= exchanged && nowMs >= this.#readAsOfMs;
-    const merge = isLatest ? replaceTotal : raiseTotal;
-    if (isLatest) this.#readAsOfMs = nowMs;
+    const hasAll = this.#sentWith <= exchanged;
+    const merge = (usage: WindowUsage, total: number) => {
+      if (hasAll || total >= usage.total) usage.total = total;
+      else this.makeEarly();
+    };
     for (const usage of this.#windows) {
       const { period } = usage.window;
       if (!contains(usage.window, nowMs)) continue;
@@ -146,26 +147,14 @@ export class Holder {
       else if (period === 'month') merge(usage, counts.month);
       else if (period === windowS) merge(usage, counts.window);
     }
-    if (this.isInDoubt) this.#makeEarly();
   }
 
-  /** Returns whether the database may have less than is known here, because counts may have been deleted. */
-  get isInDoubt(): boolean {
-    return this.#windows.some(({ isInDoubt }) => isInDoubt);
-  }
-
-  /** Notes that the counts are unknown, because a replica was read: the next exchange reads them. */
-  askForTotals(): void {
-    for (const usage of this.#windows) if (usage.total > 0) usage.isInDoubt = true;
-    this.#makeEarly();
-  }
-
-  /** Makes its next use begin an early exchange, if it has a limit or quota that needs it. */
-  #makeEarly(): void {
+  /** Makes an early exchange due, which reads the totals, if it has a limit or quota that needs it. */
+  makeEarly(): void {
     if (this.allowance.unitsMax < Infinity) this.#unitsSince = this.allowance.unitsMax;
   }
 
-  /** Returns whether it has used enough of its limit for an early exchange. */
+  /** Returns whether an early exchange is due, as it has used enough of its limit, or its counts are unknown. */
   get isEarly(): boolean {
     return this.#unitsSince >= this.allowance.unitsMax;
   }

@@ -124,17 +124,14 @@ export class Holders {
     const keyAllowance = allowanceFor(record, this.#serverAllowance);
     const key = this.find(id) ?? new Holder('key', id, createdAtMs, keyAllowance, this.#calendar);
     const isNews = isNewer(position, key.position);
-    if (isNews) key.userId = userId;
     this.#merge(key, keyAllowance, position, counts, asOf);
     const allowance = allowanceFor(record.owner, this.#ownersAllowance);
-    if (isUnlimited(allowance)) {
-      // Without limits nothing is counted for all keys together.
-      if (isNews) this.#setOwner(key, null);
-      return key;
-    }
-    const owner = this.#kept.owner.get(userId) ?? new Holder('owner', userId, 0, allowance, this.#calendar);
-    this.#merge(owner, allowance, position, ownerCounts, asOf);
-    if (isNews) this.#setOwner(key, owner);
+    // Without limits nothing is counted for all keys together.
+    const owner = isUnlimited(allowance)
+      ? null
+      : (this.findOwner(userId) ?? new Holder('owner', userId, 0, allowance, this.#calendar));
+    if (owner !== null) this.#merge(owner, allowance, position, ownerCounts, asOf);
+    if (isNews) this.#setOwner(key, userId, owner);
     return key;
   }
 
@@ -151,12 +148,13 @@ export class Holders {
       holder.position = position;
       holder.setAllowance(allowance, this.#calendar);
     }
-    if (counts === null) holder.askForTotals();
+    if (counts === null) holder.makeEarly();
     else holder.mergeCounts(counts, allowance.limit?.windowS, asOf);
   }
 
-  #setOwner(key: Holder, owner: Holder | null): void {
+  #setOwner(key: Holder, userId: string, owner: Holder | null): void {
     const before = key.owner;
+    key.userId = userId;
     key.owner = owner !== null && key.keepers > 0 ? this.keep(owner) : owner;
     if (before !== null && key.keepers > 0) this.drop(before);
   }

@@ -123,7 +123,7 @@ const forRecords = (known: Holders, exchange: Exchange) => ({
   /** Returns the holder of a key that was read, with the counts that came with it, so that quotas continue. */
   holderOf(record: CountedKey, read: ReadCounts): Holder {
     const key = known.read(record, read);
-    for (const holder of [key, key.owner]) if (holder?.isInDoubt) exchange.used(holder);
+    for (const holder of [key, key.owner]) if (holder?.isEarly) exchange.used(holder);
     return key;
   },
 
