@@ -87,13 +87,14 @@ test('a key that is used while its last use is on its way is written again', asy
 });
 
 test('a stop during a flush also writes what was used after that flush began', async () => {
-  const stored = Promise.withResolvers<void>();
-  const { usage, written } = collecting(() => stored.promise);
+  let stopped: Promise<void> | undefined;
+  const { usage, written } = collecting((usage, writes) => {
+    if (writes > 1) return;
+    usage.note(keyOf('second'), 2000);
+    stopped = usage.stop();
+  });
   usage.note(keyOf('first'), 1000);
-  void usage.flush();
-  usage.note(keyOf('second'), 2000);
-  const stopped = usage.stop();
-  stored.resolve();
+  await usage.flush();
   await stopped;
   expect(written).toEqual([
     ['first', 1000],
