@@ -168,6 +168,17 @@ test('where the window of the server is below 10 s, users may set as short a one
   expect(await made({ RATE_LIMIT_REQUESTS: '0' }, '1s')).toBe(200);
 });
 
+test.each(['day', 'month'] as const)('what was used of a %s counts against a quota that is new', async (period) => {
+  await using app = await createTestApp({ env: { ADMIN_CLAIM: 'role=admin' } });
+  const { id: keyId, key } = await app.createKey('alice');
+  for (let call = 0; call < 3; call += 1) expect((await app.useKey(key)).status).toBe(200);
+  const admin = await bearer(app, 'carol', { role: 'admin' });
+  const updated = await app.call('admin_update_key', { keyId, quota: { requests: 4, period } }, admin);
+  expect(updated.status).toBe(200);
+  expect((await app.useKey(key)).status).toBe(200);
+  expect((await app.useKey(key)).body.code).toBe('quota_exceeded');
+});
+
 test('a rotation keeps limit, quota, counts and last use, and with expiresInDays gives both secrets a new expiry', async () => {
   await using app = await createTestApp({ clock: onMidnight(), env: { KEY_MAX_DAYS: '90' } });
   const made = await app.createKey('alice', { rateLimit: LIMIT, quota: QUOTA, expiresInDays: 1 });
