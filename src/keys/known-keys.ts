@@ -4,7 +4,7 @@
 // parent's change once, however many keys are derived from it. verify.ts decides whether memory may be trusted.
 
 import { createLruCache, singleFlights } from '../ground/cache.ts';
-import { type FeedPosition, hasReached } from '../ground/change-feed.ts';
+import { hasReached } from '../ground/change-feed.ts';
 import type { Metadata } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
 import { ok, type Result } from '../ground/result.ts';
@@ -165,27 +165,29 @@ export class KnownKeys {
    */
   #keep(keyHash: string, found: Found): KnownKey | null {
     const { record, position } = found;
-    if (record === null) return this.#keepOne(keyHash, null, null, position);
+    // A feed ahead of what was read may have reported a later change.
+    const isCurrent = hasReached(position, this.#options.feed.position);
+    if (record === null) return this.#keepOne(keyHash, null, null, isCurrent);
     const counted = countedKey(record);
     const lasts = counted !== null && whyEnded(counted, this.#options.clock.nowMs()) === null;
-    const holder = lasts ? this.#options.usage.holderOf(counted, found) : null;
+    const holder = lasts ? this.#options.usage.holderOf(counted, found, isCurrent) : null;
     const { parent } = record;
-    if (parent !== null) parent.key = this.#keepOne(parent.keyHash, parent.key, holder, position);
-    return this.#keepOne(keyHash, record, holder, position);
+    if (parent !== null) parent.key = this.#keepOne(parent.keyHash, parent.key, holder, isCurrent);
+    return this.#keepOne(keyHash, record, holder, isCurrent);
   }
 
-  #keepOne(keyHash: string, record: PresentedKey | null, read: Holder | null, position: FeedPosition) {
-    const { feed, clock, usage } = this.#options;
+  #keepOne(keyHash: string, record: PresentedKey | null, read: Holder | null, isCurrent: boolean) {
+    const { clock, usage } = this.#options;
     const entry = { staleAtMs: clock.monotonicMs() + randomTtlMs(), readVersion: this.#owners.version };
-    // A feed ahead of what was read may have reported a later change.
-    if (!hasReached(position, feed.position)) return record && Object.assign(record, entry, { holder: read });
-    const isGood = record !== null && refusalAt(record, clock.nowMs()) === null;
+    if (!isCurrent || record === null || refusalAt(record, clock.nowMs()) !== null) {
+      const known = record && Object.assign(record, entry, { holder: read });
+      if (isCurrent) this.#refuse(keyHash, known);
+      return known;
+    }
     const before = this.#usable.get(keyHash);
-    const isUnchanged = record !== null && before !== undefined && isSame(record, before);
-    const holder = isGood && !isUnchanged && read !== null ? usage.keep(read) : read;
-    const known = isUnchanged ? Object.assign(before, entry) : record && Object.assign(record, entry, { holder });
-    if (!isGood) this.#refuse(keyHash, known);
-    else if (!isUnchanged && known !== null) this.#usable.set(keyHash, known);
+    if (before !== undefined && isSame(record, before)) return Object.assign(before, entry);
+    const known = Object.assign(record, entry, { holder: read && usage.keep(read) });
+    this.#usable.set(keyHash, known);
     return known;
   }
 
@@ -200,7 +202,6 @@ export class KnownKeys {
   }
 
   #forgetAll(): void {
-    this.#options.usage.forgetPositions();
     this.#owners.addAll();
     this.#refused.clear();
     this.#reads.forgetAll();

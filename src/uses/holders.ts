@@ -1,7 +1,6 @@
 // Keeps the counts of keys and owners that are in use: of keys whose records are cached, of those with counts that wait to
 // be written, and of their owners. Counts come with the read of a record, so that no record is known without them.
 
-import type { FeedPosition } from '../ground/change-feed.ts';
 import { type Calendar, createCalendar } from '../ground/limits/rates.ts';
 import type { Limits } from '../ground/rate-limit.ts';
 import type { Clock } from '../ground/runtime.ts';
@@ -18,17 +17,12 @@ export interface CountedKey extends Limits {
 
 /** What was read with a key's record. */
 export interface ReadCounts {
-  readonly position: FeedPosition;
   /** The key's counts; null: a replica doesn't know. */
   readonly counts: KeyCounts | null;
   /** The counts of all the owner's keys together; null: not counted, or a replica doesn't know. */
   readonly ownerCounts: KeyCounts | null;
   readonly asOf: CountsAsOf;
 }
-
-/** Returns whether nothing newer is known. */
-const isNewer = (position: FeedPosition, known: FeedPosition | null): boolean =>
-  known?.databaseId !== position.databaseId || position.seq >= known.seq;
 
 export interface HoldersOptions {
   /** Those of keys without their own. */
@@ -99,11 +93,6 @@ export class Holders {
   /** Returns the holder of an owner; undefined: it isn't kept, or nothing is counted for all keys together. */
   findOwner = (owner: string): Holder | undefined => this.#kept.owner.get(owner);
 
-  /** Takes what is read next for the newest, whatever its position: the database may have lost changes. */
-  forgetPositions(): void {
-    for (const kept of Object.values(this.#kept)) for (const holder of kept.values()) holder.position = null;
-  }
-
   /** Returns the holders whose limits a use of this key counts for, with the current windows. */
   withOwner(key: Holder, nowMs: number): readonly Holder[] {
     const { owner } = key;
@@ -118,36 +107,28 @@ export class Holders {
     return { nowMs: this.#clock.nowMs(), key: countedBy(this.#serverAllowance), owner, exchanged };
   }
 
-  /** Returns the holder of a key as it was read: the one that is kept, with what the read brought, or a new one. */
-  read(record: CountedKey, { position, counts, ownerCounts, asOf }: ReadCounts): Holder {
+  /**
+   * Returns the holder of a key as it was read: the one that is kept, with what the read brought, or a new one. `isCurrent`:
+   * every later change will be reported; otherwise what is kept may be newer, but for the counts.
+   */
+  read(record: CountedKey, { counts, ownerCounts, asOf }: ReadCounts, isCurrent: boolean): Holder {
     const { id, createdAtMs, userId } = record;
     const keyAllowance = allowanceFor(record, this.#serverAllowance);
     const key = this.find(id) ?? new Holder('key', id, createdAtMs, keyAllowance, this.#calendar);
-    const isNews = isNewer(position, key.position);
-    this.#merge(key, keyAllowance, position, counts, asOf);
+    this.#merge(key, keyAllowance, counts, asOf, isCurrent);
     const allowance = allowanceFor(record.owner, this.#ownersAllowance);
     // Without limits nothing is counted for all keys together.
     const owner = isUnlimited(allowance)
       ? null
       : (this.findOwner(userId) ?? new Holder('owner', userId, 0, allowance, this.#calendar));
-    if (owner !== null) this.#merge(owner, allowance, position, ownerCounts, asOf);
-    if (isNews) this.#setOwner(key, userId, owner);
+    if (owner !== null) this.#merge(owner, allowance, ownerCounts, asOf, isCurrent);
+    if (isCurrent || key.keepers === 0) this.#setOwner(key, userId, owner);
     return key;
   }
 
-  /** Merges what was read; an allowance only if nothing newer is known. */
-  #merge(
-    holder: Holder,
-    allowance: Allowance,
-    position: FeedPosition,
-    counts: KeyCounts | null,
-    asOf: CountsAsOf,
-  ): void {
+  #merge(holder: Holder, allowance: Allowance, counts: KeyCounts | null, asOf: CountsAsOf, isCurrent: boolean): void {
     holder.openWindows(this.#calendar);
-    if (isNewer(position, holder.position)) {
-      holder.position = position;
-      holder.setAllowance(allowance, this.#calendar);
-    }
+    if (isCurrent) holder.setAllowance(allowance, this.#calendar);
     if (counts === null) holder.makeEarly();
     else holder.mergeCounts(counts, allowance.limit?.windowS, asOf);
   }

@@ -9,7 +9,7 @@ import type { Log } from '../watch/log.ts';
 import { Exchange } from './exchange.ts';
 import { type Bound, type Holder, hasRoom, remainingOf, stateOf } from './holder.ts';
 import { type CountedKey, Holders, type HoldersOptions, type ReadCounts } from './holders.ts';
-import { createShownUses, type KnownUses } from './shown-uses.ts';
+import { createShownUses } from './shown-uses.ts';
 import type { CountsAsOf, UsesStore } from './store.ts';
 import { unitsIn } from './windows.ts';
 
@@ -102,27 +102,28 @@ export function createUsage(options: UsageOptions) {
       return key === undefined ? 0 : unitsIn(key.day);
     },
 
-    ...createShownUses(store, clock, knownUses(known, exchange)),
+    ...createShownUses(store, clock, {
+      key: known.find,
+      owner: known.findOwner,
+      unsent: (owners) => exchange.unsentOf(owners),
+    }),
     /** Exchanges everything that changed. Resolves when done, or when the store is out of reach. */
     flush: () => exchange.flush(),
     stop: () => exchange.stop(),
   };
 }
 
-const knownUses = (known: Holders, exchange: Exchange): KnownUses => ({
-  key: known.find,
-  owner: known.findOwner,
-  unsent: (owners) => exchange.unsentOf(owners),
-});
-
 /** Creates what the cache of keys does with holders. */
 const forRecords = (known: Holders, exchange: Exchange) => ({
   /** Returns as of when the counts of a read that begins now are to be read. */
   countsAsOf: (): CountsAsOf => known.countsAsOf(exchange.complete),
 
-  /** Returns the holder of a key that was read, with the counts that came with it, so that quotas continue. */
-  holderOf(record: CountedKey, read: ReadCounts): Holder {
-    const key = known.read(record, read);
+  /**
+   * Returns the holder of a key that was read, with the counts that came with it, so that quotas continue. `isCurrent`:
+   * every later change will be reported.
+   */
+  holderOf(record: CountedKey, read: ReadCounts, isCurrent: boolean): Holder {
+    const key = known.read(record, read, isCurrent);
     for (const holder of [key, key.owner]) if (holder?.isEarly) exchange.used(holder);
     return key;
   },
@@ -130,8 +131,6 @@ const forRecords = (known: Holders, exchange: Exchange) => ({
   /** Keeps the holder of a cached record, until `drop`. Returns the one to use from now on. */
   keep: (holder: Holder): Holder => known.keep(holder),
   drop: (holder: Holder, isEvicted: boolean): void => known.drop(holder, isEvicted),
-
-  forgetPositions: (): void => known.forgetPositions(),
 
   /** Returns whether the records of a replica will do, which come without counts: only while memory had room for all. */
   knowsAllCounts: (): boolean => !known.hasForgotten,

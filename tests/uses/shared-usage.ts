@@ -124,7 +124,7 @@ export function processesOn(
         for (const { keyHash } of records) {
           const { record, ...read } = found(keyHash);
           if (record === null) throw new Error('a key is not there');
-          const holder = usage.holderOf(record, read);
+          const holder = usage.holderOf(record, read, true);
           holders.set(record.id, holders.get(record.id) ?? usage.keep(holder)); // as the cache of keys does
         }
       };
