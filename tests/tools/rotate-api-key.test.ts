@@ -123,6 +123,14 @@ test.each(['revoke_api_key', 'delete_api_key'])('%s ends both secrets', async (t
   expect(await statuses(app, keys[0].key, next, keys[1].key, inForce)).toEqual([401, 401, 401, 401]);
 });
 
+test('a key that is revoked during a rotation is listed without it', async () => {
+  const { id } = await app.createKey('alice');
+  await rotate(app, id);
+  expect((await listed(app))?.rotation).toMatchObject({ state: 'until_first_use' });
+  await app.call('revoke_api_key', { keyId: id }, await bearer(app, 'alice'));
+  expect((await listed(app))?.rotation).toBeUndefined();
+});
+
 test('expiry ends both secrets, and is not extended', async () => {
   const { id, key: old } = await app.createKey('alice', { expiresInDays: 1 });
   const next = (await rotate(app, id, { overlapHours: 720 })).body.key;

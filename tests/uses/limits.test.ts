@@ -179,6 +179,18 @@ test.each(['day', 'month'] as const)('what was used of a %s counts against a quo
   expect((await app.useKey(key)).body.code).toBe('quota_exceeded');
 });
 
+test('a quota holds while the primary takes no writes, also of a key that is read again', async () => {
+  await using primary = await startPrimary();
+  await using app = await createTestApp({ store: storeOn(primary.env), clock: onMidnight() });
+  const { key } = await app.createKey('alice', { quota: { requests: 2, period: 'day' } });
+  await primary.blockWrites(true);
+  for (let call = 0; call < 2; call += 1) expect((await app.useKey(key)).status).toBe(200);
+  const isKept = async () => (await app.log()).some(({ event }) => event === 'uses kept for later');
+  await advanceUntil(app.clock, isKept, 1000);
+  app.clock.advance(6 * 60_000); // longer than a key stays in memory unread
+  expect((await app.useKey(key)).body.code).toBe('quota_exceeded');
+});
+
 test('a rotation keeps limit, quota, counts and last use, and with expiresInDays gives both secrets a new expiry', async () => {
   await using app = await createTestApp({ clock: onMidnight(), env: { KEY_MAX_DAYS: '90' } });
   const made = await app.createKey('alice', { rateLimit: LIMIT, quota: QUOTA, expiresInDays: 1 });

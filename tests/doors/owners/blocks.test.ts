@@ -38,6 +38,19 @@ test.each([
   expect(await statuses()).toEqual([200, 200, 200]);
 });
 
+test('after a block a key is accepted within the bound, also one that is shorter than a refusal is remembered', async () => {
+  await using soon = await createTestApp({ env: { REVOCATION_LAG_MAX_MS: '250' } });
+  const { key } = await soon.createKey('alice');
+  for (const [what, status] of [
+    ['block', 401],
+    ['unblock', 200],
+  ] as const) {
+    await soon.keys(what, 'alice');
+    soon.clock.advance(250);
+    expect((await soon.useKey(key)).status).toBe(status);
+  }
+});
+
 test('a blocked key is refused by every route; the log alone says why', async () => {
   const { key } = await app.createKey('mallory');
   const service = await serviceOf(app);
