@@ -30,11 +30,8 @@ export function createUsage(options: UsageOptions) {
   const instance = random(8).toHex();
   const exchange = new Exchange({ store, holders: known, instance, clock, log, onTotals: logShare });
 
-  /** Returns the key's holder and its owner's; none for a key that isn't in use. */
-  function holdersOf(keyId: string): readonly Holder[] {
-    const key = known.find(keyId);
-    return key === undefined ? [] : known.withOwner(key, clock.nowMs());
-  }
+  /** Returns the key's holder and its owner's. */
+  const holdersOf = (key: Holder): readonly Holder[] => known.withOwner(known.current(key), clock.nowMs());
 
   function count(holders: readonly Holder[], units: number): void {
     for (const holder of holders) {
@@ -94,11 +91,12 @@ export function createUsage(options: UsageOptions) {
     holdersOf,
     quotaOf: ({ quota }: Pick<CountedKey, 'quota'>): Quota | null => quota ?? keyDefaults.quota,
     /** Returns the state of all limits of a key, like `admit`, but counts nothing. */
-    limitsOf: (keyId: string): RateLimitStates => statesOf(holdersOf(keyId), clock.nowMs()),
+    limitsOf: (key: Holder): RateLimitStates => statesOf(holdersOf(key), clock.nowMs()),
 
     /** Returns today's units (UTC) of all processes, as far as this one knows. */
     usesToday(keyId: string): number {
-      const [key] = holdersOf(keyId);
+      const kept = known.find(keyId);
+      const [key] = kept === undefined ? [] : holdersOf(kept);
       return key === undefined ? 0 : unitsIn(key.day);
     },
 

@@ -48,8 +48,8 @@ export function introspectRoute(beginLease: BeginLease, reported: Reported, opti
     const [refused, askedEnded] = [ended.get(caller), ended.get(asked)];
     if (refused !== undefined) return refuseCaller(refused);
     if (askedEnded !== undefined) return refuseToken(askedEnded);
-    const limits = limitFields(usage.limitsOf(countedKeyId(known.auth)));
     const { key } = asked.proof;
+    const limits = key && limitFields(usage.limitsOf(key.holder));
     const leaseFields = key && leaseFieldsOf?.(key, keyId);
     return json(200, { ...activeToken(known, context.publicUrl), ...limits, ...leaseFields });
   });

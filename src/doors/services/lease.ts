@@ -5,7 +5,7 @@ import { ownerChange } from '../../ground/change-feed.ts';
 import { SHARED_WINDOW_S_MIN } from '../../ground/rate-limit.ts';
 import type { KnownKey } from '../../keys/known-keys.ts';
 import type { VerifiedKey } from '../../keys/verify.ts';
-import { type Bound, remainingOf } from '../../uses/holder.ts';
+import { type Bound, type Holder, remainingOf } from '../../uses/holder.ts';
 import type { Macs } from './marks.ts';
 import type { RecentChanges } from './recent-changes.ts';
 import { handleOf, type Reported } from './reported-uses.ts';
@@ -43,10 +43,9 @@ export function createLeases(
   { feed, usage, ageClock }: ServicesOptions,
 ) {
   /** Returns what may be admitted for each holder of the key's limits, over all its keys together. Counts nothing. */
-  function unitsOf(keyId: string) {
-    const holders = usage.holdersOf(keyId);
-    if (holders.length === 0) return [{ kind: 'key', id: keyId, units: 0 }];
-    return holders
+  function unitsOf(holder: Holder) {
+    return usage
+      .holdersOf(holder)
       .filter(({ bounds }) => bounds.length > 0)
       .map(({ kind, id, bounds }) => ({ kind, id, units: Math.min(...bounds.map(leasedOf)) }));
   }
@@ -65,12 +64,11 @@ export function createLeases(
    * read. `arrivedAtMs` is the request's arrival, monotonic.
    */
   return async (cursor: string, arrivedAtMs: number): Promise<LeaseFieldsOf> => {
-    if (!feed.current()) await feed.ensureFresh();
     const codes = await macs();
     const hasSeen = await hasSeenAll(cursor, codes);
     return (asked, callerKeyId) => {
       const { id: keyId } = asked.holder;
-      const units = unitsOf(keyId).map(({ kind, id, units }) => ({
+      const units = unitsOf(asked.holder).map(({ kind, id, units }) => ({
         holder: codes.of('holder', `${kind} ${id}`),
         units,
       }));

@@ -133,12 +133,10 @@ export class RecentChanges {
 
   async #readOlder(store: KeyStore): Promise<void> {
     const { since } = this.#present;
-    const { databaseId } = this.#feed.position; // a reset begins anew
     const page = (seq: number) => store.changesAfter(seq, this.#feed.queryTimeoutMs);
-    const older = await readOlder(page, databaseId, since);
-    // Meanwhile the database may have been restored, or so much may have changed that this is too old.
+    const older = await readOlder(page, since);
     const now = this.#present;
-    if (now.since !== since || older === null) return;
+    if (now.since !== since) return; // meanwhile the feed was reset, or so much has changed that this is too old
     this.#known = trim({ ...now, ...older, changes: [...older.changes, ...now.changes], isWhole: true });
   }
 }
@@ -161,8 +159,8 @@ const isSameList = (a: readonly Change[], b: readonly Change[]): boolean =>
 /** Reads the page after a sequence number. Throws a StoreOutage. */
 type ReadPage = (seq: number) => Promise<FeedPage>;
 
-/** Returns up to KEPT_MAX changes up to and including `since`; null: the database has another history. */
-async function readOlder(readPage: ReadPage, databaseId: string, since: Since): Promise<ChangesSince | null> {
+/** Returns up to KEPT_MAX changes up to and including `since`. */
+async function readOlder(readPage: ReadPage, since: Since): Promise<ChangesSince> {
   const from = Math.max(0, since.seq - KEPT_MAX);
   const first = await readPage(from);
   const pages = [first];
@@ -171,7 +169,6 @@ async function readOlder(readPage: ReadPage, databaseId: string, since: Since): 
     pages.push(page);
     last = lastOf(page);
   }
-  if (pages.some((page) => page.databaseId !== databaseId)) return null;
   const begin = beginOf(first, from);
   const changes = pages.flatMap((page) => page.changes).filter(({ seq }) => seq > begin.seq && seq <= since.seq);
   const joint = changes.at(-1);

@@ -96,12 +96,12 @@ export function createReported(
   const logDropped = createDroppedLog(ageClock, log);
 
   /**
-   * Returns a cached key: null if it has ended; undefined if it has to be read, or if only the secret that is known of it was
-   * rotated away; and for what is no key, or has a parent.
+   * Returns a cached key: null if it has ended; undefined if it has to be read, if only the secret that is known of it was
+   * rotated away, and for what is no key.
    */
   function recall(keyId: string): KnownKey | null | undefined {
-    const key = feed.current() ? verifier.known.recall(hashById.get(keyId) ?? '', ageClock.monotonicMs()) : undefined;
-    if (key == null || key.parent !== null) return undefined;
+    const key = verifier.known.recall(hashById.get(keyId) ?? '', ageClock.monotonicMs());
+    if (key == null) return undefined;
     const reason = whyEnded(key, ageClock.nowMs());
     if (reason === 'rotated') return undefined;
     return reason === null ? key : null;
