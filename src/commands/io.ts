@@ -38,7 +38,10 @@ export interface IoStreams {
 }
 
 /** Shows how much of the work is done. */
-export type Progress = (done: number, total?: number) => void;
+export type Progress = (done: number, total: number) => void;
+
+/** The cells of each row. */
+type Rows = readonly (readonly string[])[];
 
 export interface Io extends IoStreams {
   /** Writes one or more lines to stderr. */
@@ -46,10 +49,12 @@ export interface Io extends IoStreams {
   /** Asks for confirmation on a terminal. Scripts must pass `yes`. */
   confirm(question: string, yes: boolean): Promise<void>;
   /** Creates a progress line for long work, shown only on a terminal, after two seconds. */
-  progressOf(total: number, what: string): Progress;
+  progressOf(what: string): Progress;
   write(text: string): Promise<void>;
   writeJson(rows: readonly object[]): Promise<void>;
-  writeTable(rows: readonly (readonly string[])[]): Promise<void>;
+  writeTable(rows: Rows): Promise<void>;
+  /** Creates the function that writes a table in pages, the first below its heads. */
+  pagesUnder(heads: readonly string[]): (page: Rows) => Promise<void>;
   /** Removes the progress line, like every other output does first. */
   clearProgress(): void;
 }
@@ -95,6 +100,13 @@ export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {
     clearProgress,
     writeJson: (rows) => write(rows.map((row) => `${withEscapes(JSON.stringify(row))}\n`).join('')),
     writeTable: (rows) => write(tableOf(rows)),
+    pagesUnder(heads) {
+      let above = [heads];
+      return async (page) => {
+        await write(tableOf([...above, ...page]));
+        above = [];
+      };
+    },
     async confirm(question, yes) {
       clearProgress();
       if (yes) return;
@@ -106,14 +118,14 @@ export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {
       asking.close();
       if (!/^y(es)?$/i.test(answer.trim())) throw new CommandError('nothing was changed', 2);
     },
-    progressOf(total, what) {
+    progressOf(what) {
       const beganMs = performance.now();
       let shownMs = beganMs + PROGRESS_AFTER_MS - PROGRESS_EVERY_MS;
-      return (done, of = total) => {
+      return (done, total) => {
         const nowMs = performance.now();
         if (!stderr.isTTY || nowMs - shownMs < PROGRESS_EVERY_MS) return;
         shownMs = nowMs;
-        stderr.write(`\r${done} of ${of} ${what}${CLEAR_REST}`);
+        stderr.write(`\r${done} of ${total} ${what}${CLEAR_REST}`);
         isShown = true;
       };
     },
@@ -145,7 +157,7 @@ function columnsOf(text: string): number {
   return widths.reduce<number>((sum, width) => sum + width, 0);
 }
 
-function tableOf(rows: readonly (readonly string[])[]): string {
+function tableOf(rows: Rows): string {
   const shown = rows.map((cells) => cells.map(shownText));
   const widths = (shown[0] ?? []).map((_, column) =>
     shown.reduce((width, cells) => Math.max(width, columnsOf(cells[column] ?? '')), 0),

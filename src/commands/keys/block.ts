@@ -48,14 +48,12 @@ const keysOf = async (db: Database, owner: string): Promise<string> =>
 const listBlocked = (asJson: boolean, io: Io): Promise<void> =>
   withStoreToRead(io, async ({ db }) => {
     const { blockedAfter } = createOwnerStore(db);
-    let heads = [['OWNER', 'BLOCKED']];
+    const writeCells = io.pagesUnder(['OWNER', 'BLOCKED']);
     for (let last: string | undefined = ''; last !== undefined; ) {
       const page = await blockedAfter(last);
-      const cells = page.map(({ owner, blockedAtMs }) => [owner, localTime(blockedAtMs)]);
       if (asJson)
         await io.writeJson(page.map(({ owner, blockedAtMs }) => ({ owner, blockedAt: isoTime(blockedAtMs) })));
-      else if (heads.length + cells.length > 0) await io.writeTable([...heads, ...cells]);
-      heads = [];
+      else await writeCells(page.map(({ owner, blockedAtMs }) => [owner, localTime(blockedAtMs)]));
       last = page.at(-1)?.owner;
     }
   });

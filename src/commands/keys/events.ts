@@ -36,15 +36,12 @@ export const verb = command({
     return open(io, async ({ db }) => {
       const trail = createTrail(db);
       const which = { keyId, owner, sinceMs, untilMs, limit };
-      let heads = [HEADS];
-      async function write(page: readonly KeyEvent[]): Promise<void> {
-        if (json) await io.writeJson(page.map(eventObject));
-        else await io.writeTable([...heads, ...page.map(eventCells)]);
-        heads = [];
-      }
+      const writeCells = io.pagesUnder(HEADS);
+      const write = (page: readonly KeyEvent[]) =>
+        json ? io.writeJson(page.map(eventObject)) : writeCells(page.map(eventCells));
 
       const reached = await trail.newestSeq();
-      const progress = io.progressOf(reached - (after ?? 0), 'events read');
+      const progress = io.progressOf('events read');
       const [first, readTo] =
         after === undefined
           ? [await newestOf(trail, which, reached, progress), reached]
@@ -57,7 +54,7 @@ export const verb = command({
         const newest = await trail.newestSeq();
         while (afterSeq < newest) {
           const [page, readTo] = await oldestOf(trail, which, afterSeq, newest, () => {});
-          if (page.length > 0) await write(page);
+          await write(page);
           afterSeq = readTo;
         }
       }
@@ -85,7 +82,7 @@ async function newestOf(trail: Trail, which: Which, reached: number, progress: P
     const page = await trail.newest({ ...which, limit, afterSeq, beforeSeq: before });
     found.push(...page);
     before = page[limit - 1]?.seq ?? afterSeq + 1;
-    progress(reached - before + 1);
+    progress(reached - before + 1, reached);
   }
   return found.reverse();
 }
@@ -108,7 +105,7 @@ async function oldestOf(
     found.push(...page);
     readTo = page[limit - 1]?.seq ?? to;
     if (found.length === which.limit) return [found, readTo];
-    progress(readTo - after);
+    progress(readTo - after, reached - after);
   }
   return [found, Math.max(after, reached)];
 }

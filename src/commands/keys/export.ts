@@ -16,7 +16,7 @@ export const verb = command({
   run: ({ options: { user: owner }, io }) =>
     withStoreToRead(io, async ({ db }) => {
       let [revoked, rotating] = [0, 0];
-      for await (const page of keyPages(createAdminStore(db), { owner }, Date.now(), io.progressOf(0, 'keys read'))) {
+      for await (const page of keyPages(createAdminStore(db), { owner }, Date.now(), io.progressOf('keys read'))) {
         const good = page.filter(({ active }) => active);
         revoked += page.length - good.length;
         rotating += good.filter(({ second }) => second !== null).length;

@@ -104,7 +104,7 @@ async function importFile(file: string, io: Io): Promise<void> {
   let [read, foreign] = [0, 0];
   await withStore(io, async ({ db }, { ownerDefaults }) => {
     const importKeys = createImport(db, ownerDefaults.keysMax);
-    const progress = io.progressOf(total, 'read');
+    const progress = io.progressOf('read');
     for await (const batch of batchesOf(file, nowMs)) {
       const outcomes = await importKeys(
         batch.map(({ record }) => record),
@@ -118,7 +118,7 @@ async function importFile(file: string, io: Io): Promise<void> {
         if (outcome === 'id taken' || outcome === 'no place') left[outcome].push(number);
       }
       read += batch.length;
-      progress(read);
+      progress(read, total);
     }
   });
   report(counts, foreign, io);

@@ -29,7 +29,7 @@ export const verb = command({
       /** Returns a row, with the uses if keys are sorted by them; in 80 columns they replace the last column. */
       const row = (cells: readonly string[], uses: string) =>
         sort ? [...(wide ? cells : cells.slice(0, -1)), uses] : cells;
-      let head = [row(heads, 'USES')];
+      const writeCells = io.pagesUnder(row(heads, 'USES'));
 
       async function write(keys: readonly UsedKey[]): Promise<void> {
         if (json) {
@@ -43,11 +43,7 @@ export const verb = command({
             ),
           );
         }
-        await io.writeTable([
-          ...head,
-          ...keys.map(({ key, used }) => row(cells(key, nowMs), `${usesOf30Days(used.uses)}`)),
-        ]);
-        head = [];
+        await writeCells(keys.map(({ key, used }) => row(cells(key, nowMs), `${usesOf30Days(used.uses)}`)));
       }
 
       async function used(keys: readonly PlacedKey[]): Promise<readonly UsedKey[]> {
@@ -55,19 +51,19 @@ export const verb = command({
         return keys.map((key) => ({ key, used: usedOf(key.id) }));
       }
 
-      const progress = io.progressOf(0, 'keys read');
+      const progress = io.progressOf('keys read');
       const pages = keyPages(admin, filter, nowMs, progress);
       if (sort === undefined) {
         for await (const page of pages) await write(await used(page));
         return;
       }
       const sorted = await mostUsed(pages, used);
-      const written = io.progressOf(sorted.length, 'keys written');
+      const written = io.progressOf('keys written');
       for (let from = 0; from < Math.max(1, sorted.length); from += PAGE_ROWS) {
         const ids = sorted.slice(from, from + PAGE_ROWS);
         const found = new Map((await admin.page({ ids }, nowMs, LAST_ROW, PAGE_ROWS)).map((key) => [key.id, key]));
         await write(await used(ids.flatMap((id) => found.get(id) ?? [])));
-        written(from);
+        written(from, sorted.length);
       }
     }),
 });

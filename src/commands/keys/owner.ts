@@ -66,12 +66,11 @@ export const owners = command({
     withStoreToRead(io, async (store, config) => {
       const ownerStore = createOwnerStore(store.db);
       const reading = ownersIn(store, config);
-      let heads = [HEAD];
+      const writeCells = io.pagesUnder(HEAD);
       for (let after: string | null = ''; after !== null; ) {
         const page: OwnersPage = await pageOfOwners(ownerStore, reading, after);
         const found = page.owners.map(writtenOwner);
-        await (json ? io.writeJson(found) : io.writeTable([...heads, ...found.map(cellsOf)]));
-        heads = [];
+        await (json ? io.writeJson(found) : writeCells(found.map(cellsOf)));
         after = page.next;
       }
     }),
@@ -85,8 +84,8 @@ async function remove({ db }: Store, owner: string, yes: boolean, io: Io): Promi
     `Delete ${JSON.stringify(owner)} with ${keys} ${keys === 1 ? 'key' : 'keys'}, settings, counts and events? Then keys usage knows nothing of this owner any more.`,
     yes,
   );
-  const progress = io.progressOf(keys, 'deleted');
-  await removeOwner(owners, owner, byCommand(io), progress);
+  const progress = io.progressOf('deleted');
+  await removeOwner(owners, owner, byCommand(io), (deleted) => progress(deleted, keys));
   io.say(`deleted ${JSON.stringify(owner)}`);
 }
 

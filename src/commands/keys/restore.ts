@@ -76,7 +76,7 @@ const intoRemote = (given: Given): Promise<void> =>
     async ({ db }) => {
       const { backup, io } = given;
       if (await hasKeys(db)) throw new CommandError(REMOTE_HAS_KEYS);
-      const options = { ...(await optionsFor(db, given)), progress: io.progressOf(0, 'keys and events restored') };
+      const options = { ...(await optionsFor(db, given)), progress: io.progressOf('keys and events restored') };
       await restoreRemote(db, backup, options).catch((error) => {
         throw error instanceof DatabaseInUse ? new CommandError(REMOTE_IN_USE) : error;
       });
@@ -99,7 +99,7 @@ async function intoFile(path: string, given: Given): Promise<void> {
   try {
     await checkFile(path);
     await using file = await hold(path);
-    await replace(file, before, given);
+    await replace(file, path, before, given);
   } catch (error) {
     if (isHeld(error)) throw new CommandError(openElsewhere(path)); // another restore
     if (isOutage(error, 'unreachable')) throw openError(path, error);
@@ -165,17 +165,16 @@ const openElsewhere = (path: string) =>
   `DATABASE_URL: another process has ${JSON.stringify(path)} open (a server, a command, or a program that copies it); nothing was changed. Stop it, and restore again`;
 
 /** Replaces what is in a file, after it has asked, and copied the file to `before`. */
-async function replace({ db, copyTo }: FileAlone, before: string, given: Given): Promise<void> {
-  const { backup, config } = given;
+async function replace({ db, copyTo }: FileAlone, path: string, before: string, given: Given): Promise<void> {
   await migrate(db);
   const options = await optionsFor(db, given);
   const unfinished = `${before}.part`;
   await removing([unfinished], async () => {
     await copyTo(unfinished);
-    if (config.database.mode === 'embedded') giveTo(statSync(config.database.path), unfinished);
+    giveTo(statSync(path), unfinished);
     renameSync(unfinished, before);
   });
-  await restoreFile(db, backup, options).catch((error) => {
+  await restoreFile(db, given.backup, options).catch((error) => {
     if (isFull(error)) rmSync(before); // nothing has changed, and the space is needed
     throw error;
   });
@@ -205,7 +204,7 @@ async function optionsFor(db: Database, { backup, io, yes }: Given) {
 }
 
 async function ask(db: Database, backup: Backup, { say, confirm, progressOf }: Io, yes: boolean): Promise<void> {
-  const progress = progressOf(0, 'keys compared');
+  const progress = progressOf('keys compared');
   const restoring = await compare(db, backup, Date.now(), progress);
   const { replaced, refusedCount, revivedCount, revived, blockedAgain, rules } = restoring;
   for (const { ended, keyId, owner, name, fingerprint } of revived)

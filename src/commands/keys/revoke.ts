@@ -29,20 +29,20 @@ export const verb = command({
       const keys = { store: createAdminStore(db), derived };
       const unknown = unusedSinceMs === undefined ? null : await whyUnknown(db, unusedSinceMs);
       if (unknown !== null) throw new CommandError(unknown);
-      const count = await countRevocable(keys, filter, nowMs, io.progressOf(0, 'keys read'));
+      const count = await countRevocable(keys, filter, nowMs, io.progressOf('keys read'));
       if (count === 0) return io.say('there are no such active keys');
       if (yes && unusedSinceMs !== undefined && count > (atMost ?? AT_MOST))
         throw new CommandError(`${keysCounted(count)} fit, more than --at-most ${atMost ?? AT_MOST}; none was revoked`);
       const whose = filter.owner === undefined ? '' : ` of ${JSON.stringify(filter.owner)}`;
       await io.confirm(`Revoke ${keysCounted(count)}${whose}?`, yes);
-      const progress = io.progressOf(count, 'revoked');
+      const progress = io.progressOf('revoked');
       let unwritten: unknown = null;
       // On stdout, to be saved: after a restore they must be revoked again.
       const revokedIds = async (ids: readonly string[], revoked: number) => {
         await io.write(ids.map((id) => `${id}\n`).join('')).catch((error) => {
           unwritten ??= error; // the rest is revoked too
         });
-        progress(revoked);
+        progress(revoked, count);
       };
       const revoked = await revokeAll(keys, filter, nowMs, byCommand(io), revokedIds);
       io.say(`${revoked} revoked`);

@@ -41,7 +41,7 @@ export const verb = command({
     const period = days === undefined ? daysOfMonth(month, today) : { from: today - days + 1, to: today };
     await withStoreToRead(io, async ({ db }) => {
       const missing = await missingIn(db, period, today);
-      const used = await usageOf(db, { by, owner, ...period }, io.progressOf(0, 'keys read'));
+      const used = await usageOf(db, { by, owner, ...period }, io.progressOf('keys read'));
       const shown = { from: dayText(period.from), to: dayText(period.to), complete: missing === null };
       await write(used, db, { by, json, shown, io });
       io.say(MAY_LACK);
@@ -81,7 +81,7 @@ interface Shown {
 
 async function write(used: readonly Used[], db: Database, { by, json, shown, io }: Shown): Promise<void> {
   const admin = createAdminStore(db);
-  let heads = [by === 'key' ? ['UNITS', 'OWNER', 'KEY', 'NAME'] : ['UNITS', 'OWNER']];
+  const writeCells = io.pagesUnder(by === 'key' ? ['UNITS', 'OWNER', 'KEY', 'NAME'] : ['UNITS', 'OWNER']);
   for (let at = 0; at < used.length; at += PAGE_KEYS) {
     const page = used.slice(at, at + PAGE_KEYS);
     const ids = page.flatMap(({ keyId }) => keyId ?? []);
@@ -97,10 +97,9 @@ async function write(used: readonly Used[], db: Database, { by, json, shown, io 
       ...shown,
     });
     if (json) await io.writeJson(page.map(line));
-    else await io.writeTable([...heads, ...page.map(cells)]);
-    heads = [];
+    else await writeCells(page.map(cells));
   }
   if (json) return;
   const sum = used.reduce((units, one) => units + one.units, 0);
-  await io.writeTable([...heads, [String(sum), `in all, ${shown.from} to ${shown.to}`]]);
+  await writeCells([[String(sum), `in all, ${shown.from} to ${shown.to}`]]);
 }
