@@ -4,7 +4,7 @@
 import { err, ok } from '../../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
 import type { Origin } from '../../keys/actor.ts';
-import { hasEnded, hashKey, mintId } from '../../keys/record.ts';
+import { hashKey, mintId } from '../../keys/record.ts';
 import { discoverJwksUri } from '../../users/discovery.ts';
 import { issuerOutageIn } from '../../users/verification-keys.ts';
 import { type AskedRule, nameFault, type Rule } from './rule.ts';
@@ -55,7 +55,7 @@ export async function addRule(request: RuleRequest, options: AddingOptions) {
     return added(same.id);
   }
   const refusal =
-    keyRefusal(key, nowMs) ??
+    keyRefusal(key) ??
     nameFault(asked) ??
     settings.vainness(asked, resource) ??
     (await issuerFault(request, rules, options));
@@ -75,10 +75,9 @@ function isSame(rule: Rule, asked: AskedRule): boolean {
 }
 
 /** Returns why a key may have no rules. One of a blocked owner may: it works again once he is unblocked. */
-function keyRefusal(key: ShownKeyOfRule | null, nowMs: number): string | null {
+function keyRefusal(key: ShownKeyOfRule | null): string | null {
   if (key === null) return 'there is no key of this id (a child has no rules)';
-  if (key.refused !== null && key.refused !== 'blocked') return `the key is ${key.refused}`;
-  return hasEnded(key.expiresAtMs, nowMs) ? 'the key is expired' : null;
+  return key.refused === null || key.refused === 'blocked' ? null : `the key is ${key.refused}`;
 }
 
 /** Looks up the metadata if it names the key set, since a mistyped issuer would never be found out otherwise. */

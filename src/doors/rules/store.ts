@@ -36,8 +36,8 @@ const COLUMNS = ['id', 'key_id', 'hash', 'issuer', 'subject', 'audiences', 'clai
 const KEY_COLUMNS = `k.user_id, k.resource, CASE
   WHEN k.id IS NULL THEN 'unknown'
   WHEN k.active = 0 THEN 'revoked'
-  WHEN EXISTS (SELECT 1 FROM blocked_owners b WHERE b.owner = k.user_id) THEN 'blocked'
   WHEN k.expires_at_ms < ?1 THEN 'expired'
+  WHEN EXISTS (SELECT 1 FROM blocked_owners b WHERE b.owner = k.user_id) THEN 'blocked'
 END AS refused`;
 
 const KEY = `SELECT ${selected('k', ['name', 'scopes', 'expires_at_ms'])}, ${KEY_COLUMNS} FROM api_keys k WHERE k.id = ?2`;
