@@ -53,7 +53,7 @@ export const METRICS = {
 
 type Metric = keyof typeof METRICS;
 
-/** All values come from bounded sets, so no caller can add series. A label with an empty value is left out. */
+/** All values come from bounded sets of names: no caller can add series, and none needs an escape. An empty one is left out. */
 type Labels = Readonly<Record<string, string>>;
 
 export class Series {
@@ -87,7 +87,7 @@ export class Series {
 }
 
 /** A value that is read at each scrape. */
-export type Sample = readonly [metric: Metric, value: number, labels?: Labels];
+export type Sample = readonly [metric: Metric, value: number, labels: Labels];
 
 export function createSeries() {
   const all = new Map<Metric, Map<string, Series>>();
@@ -106,9 +106,7 @@ export function createSeries() {
         ...[...(all.get(name as Metric) ?? [])].flatMap(([labels, series]) =>
           type === 'histogram' ? series.linesOfHistogram(name, labels) : [line(name, labels, series.value)],
         ),
-        ...samples.flatMap(([metric, value, labels = {}]) =>
-          metric === name ? [line(name, textOf(labels), value)] : [],
-        ),
+        ...samples.flatMap(([metric, value, labels]) => (metric === name ? [line(name, textOf(labels), value)] : [])),
       ]);
       return `${lines.join('\n')}\n`;
     },
@@ -118,9 +116,7 @@ export function createSeries() {
 /** Returns labels like `a="1",b="2"`. */
 const textOf = (labels: Labels): string =>
   Object.entries(labels)
-    .flatMap(([name, value]) => (value === '' ? [] : [`${name}="${escaped(value)}"`]))
+    .flatMap(([name, value]) => (value === '' ? [] : [`${name}="${value}"`]))
     .join(',');
-
-const escaped = (value: string) => value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
 
 const line = (name: string, labels: string, value: number) => `${name}${labels === '' ? '' : `{${labels}}`} ${value}`;
