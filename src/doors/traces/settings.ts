@@ -128,7 +128,7 @@ const timeoutOf = (value: string): number | null =>
 const textOf = (value: string): string | null => (value.length <= TEXT_CHARS_MAX && isStorable(value) ? value : null);
 
 function urlOf(value: string): URL | null {
-  const url = value.length <= LIST_CHARS_MAX ? URL.parse(value) : null;
+  const url = URL.parse(value);
   return url !== null && /^https?:$/.test(url.protocol) ? url : null; // one without a host is none
 }
 

@@ -10,7 +10,7 @@ import { clientText } from '../../mcp/client.ts';
 import { ALL_VERSIONS } from '../../mcp/era.ts';
 import { apiKeyIn, type RequestMessage } from '../../mcp/message.ts';
 import type { Peer, Reply } from '../../mcp/server.ts';
-import { carriesCredential, type RequestContext } from '../../web/context.ts';
+import type { RequestContext } from '../../web/context.ts';
 import { codeOf } from '../../web/problem-response.ts';
 import type { Span } from './encoding.ts';
 import type { TraceSettings } from './settings.ts';
@@ -60,7 +60,6 @@ export function createSpans(settings: TraceSettings, core: TracesOptions, add: (
 
   /** Begins the span of a call before it runs: its tool passes it on as the parent. */
   function beginCall({ credential }: Operation, caller: RequestCaller, isHttp: boolean): Awaitable<void> {
-    if (credential === null && !carriesCredential(caller.credentials)) return;
     const begun = tracer.begin(caller.trace);
     if (begun === undefined) return;
     const address = isHttp ? caller.clientAddress() : undefined; // read now: a client that has left has none
@@ -93,7 +92,6 @@ export function createSpans(settings: TraceSettings, core: TracesOptions, add: (
   ) {
     const key = apiKeyIn(request.params);
     const { context } = sender;
-    if (key === null && !carriesCredential(context.credentials)) return;
     const begun = tracer.begin(metaTrace(request.params._meta) ?? headerTrace(context.headers));
     if (begun === undefined) return;
     const times = tracer.timesSince(startedMs); // now: nobody has waited for what the sender's identification takes
