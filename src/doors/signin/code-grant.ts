@@ -33,7 +33,7 @@ export function createCodeGrant(clients: Clients, codes: Codes, options: SignInP
     if (!verified.ok) return verified;
     const { keyId, subject: userId, scopes, expiresAtMs } = verified.value;
     const fingerprint = fingerprintOf(hashKey(sha256, key));
-    const taken = await store.take(hash, keyId, fingerprint, handedTo(to));
+    const taken = await store.take(hash, keyId, fingerprint, handedTo(to), clock.nowMs());
     const livesFromMs = clock.nowMs();
     return taken ? ok({ key, keyId, userId, scopes, expiresAtMs, livesFromMs }) : refusedAgain(keyId, caller);
   }

@@ -121,7 +121,7 @@ async function keyOf(code: string): Promise<CryptoKey> {
 }
 
 /** The database says no more: one statement decides. */
-const NOT_MADE = 'the code was redeemed meanwhile, or its owner is blocked, deleted, or has as many keys as he may';
+const NOT_MADE = 'the code was redeemed or has ended, or its owner is blocked, deleted, or has as many keys as he may';
 
 /**
  * Returns the function that creates the key. `handed` is the origin of the event that a client got it; null for a device,

@@ -52,15 +52,15 @@ const FIND_ALL = `SELECT hash, ends_at_ms, content, key_id, taken_by IS NOT NULL
 user_code_hash IS NOT NULL AS device, decision FROM codes
 WHERE hash IN (SELECT value FROM json_each(?1))`;
 
-const IS_OPEN = 'hash = ?1 AND taken_by IS NULL';
-
 const TAKE = `UPDATE codes SET taken_by = ?2, key_id = ?3, fingerprint = ?4, changed_by = ?5, content = ''
-WHERE ${IS_OPEN} AND EXISTS (SELECT 1 FROM api_keys WHERE id = ?3 AND active = 1)`;
+WHERE hash = ?1 AND taken_by IS NULL AND ends_at_ms > ?6
+AND EXISTS (SELECT 1 FROM api_keys WHERE id = ?3 AND active = 1)`;
 
 const HAS_TAKEN = 'SELECT 1 FROM codes WHERE hash = ?1 AND taken_by = ?2';
 
 /** Inserts a key like every creation, if the code is open and the owner isn't blocked. */
-const MAKE = insertIf(`AND EXISTS (SELECT 1 FROM codes WHERE hash = ?${COLUMNS.length + 3} AND taken_by IS NULL)
+const MAKE = insertIf(`AND EXISTS (SELECT 1 FROM codes WHERE hash = ?${COLUMNS.length + 3} AND taken_by IS NULL
+AND ends_at_ms > ${insertArg('created_at_ms')})
 AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = ${insertArg('user_id')})`);
 
 const ASKED = `FROM codes WHERE user_code_hash = ?1 AND ${WAITS} ?2`;
@@ -95,27 +95,27 @@ export function createCodeStore(db: Database, keysMax: number) {
       return (hash: string) => found.get(hash) ?? null;
     },
 
-    /** Redeems the code, once, with an event. Returns false if it was redeemed, or there is no active key of this id. */
-    take(hash: string, keyId: string, fingerprint: string, origin: Origin): Promise<boolean> {
+    /** Redeems the code, once, with an event. Returns false if it was redeemed or has ended, or its key isn't active. */
+    take(hash: string, keyId: string, fingerprint: string, origin: Origin, nowMs: number): Promise<boolean> {
       const attempt = crypto.randomUUID(); // distinguishes it from others that redeem the same code
       return hasChanged(
         db,
-        { sql: TAKE, args: [hash, attempt, keyId, fingerprint, JSON.stringify(origin)], fairnessKey: keyId },
+        { sql: TAKE, args: [hash, attempt, keyId, fingerprint, JSON.stringify(origin), nowMs], fairnessKey: keyId },
         { sql: HAS_TAKEN, args: [hash, attempt], fairnessKey: keyId },
       );
     },
 
     /**
      * Redeems the code and creates the key, in one transaction, with the events `made` and, if given, `handed`. Returns
-     * false if the code was redeemed, or the owner is blocked or at his maximum of keys.
+     * false if the code was redeemed or has ended, or the owner is blocked or at his maximum of keys.
      */
     async make(hash: string, record: ApiKeyRecord, made: Origin, handed: Origin | null): Promise<boolean> {
       const attempt = crypto.randomUUID();
       const fairnessKey = record.userId;
-      const fingerprint = fingerprintOf(record.keyHash);
+      const redeemed = [hash, attempt, record.id, fingerprintOf(record.keyHash), handed && JSON.stringify(handed)];
       const [, taken] = await db.writeAll([
         { sql: MAKE, args: [...insertArgs(record, keysMax, made), hash], fairnessKey },
-        { sql: TAKE, args: [hash, attempt, record.id, fingerprint, handed && JSON.stringify(handed)], fairnessKey },
+        { sql: TAKE, args: [...redeemed, record.createdAtMs], fairnessKey },
       ]);
       if (taken?.changed === 1) return true;
       return (await db.read({ sql: HAS_TAKEN, args: [hash, attempt], fairnessKey })).length > 0; // by an earlier try

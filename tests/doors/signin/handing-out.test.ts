@@ -13,6 +13,7 @@ import { CALLBACK, codeByClick, codeFor, handOver, register, sentBack } from '..
 import { askAsPerson, askForKey, pollForKey } from '../../support/key-request.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { refusal } from '../../support/refusal.ts';
+import { startSlowStore } from '../../support/slow-store.ts';
 import { storeOn } from '../../support/store-mode.ts';
 import { startPrimary } from '../../support/template.ts';
 import { bearer, createTestApp, eventsIn, listedKeys, type TestApp } from '../../support/test-app.ts';
@@ -65,6 +66,54 @@ test('a key that is made for a client says the life that was asked for, however 
   const { key } = await app.createKey('alice', { scopes: ['delegate', 'read'] });
   const byExchange = await exchange(app, key, { expires_in: '86400' });
   expect([byClick, byDevice, byExchange].map(({ body }) => body.expires_in)).toEqual([86_400, 86_400, 86_400]);
+});
+
+/** Looks of a redemption at the clock before it looks whether its code has ended, or more. */
+const LOOKS = 8;
+
+test('no key is made when its code has ended, even after that was checked', async () => {
+  const clock = testClock();
+  const nowMs = () => {
+    clock.setNow(clock.nowMs() + 1);
+    return clock.nowMs();
+  };
+  await using app = await createTestApp({ env: { ...ENV, OAUTH_DEVICE: '1' }, clock: { ...clock, nowMs } });
+  const decided = { name: 'n', scopes: ['read'], expiresInDays: 1 };
+  const client = await register(app);
+  const outcomes = { click: new Set<number>(), device: new Set<number>() };
+  const atEnd = async (leftMs: number) => {
+    const ends = (await storedCodes(databaseOf(app))).map(({ ends_at_ms }) => Number(ends_at_ms));
+    clock.setNow(Math.max(...ends) - leftMs);
+  };
+  for (let leftMs = 1; leftMs <= LOOKS; leftMs += 1) {
+    const alice = await bearer(app, 'alice');
+    const code = await codeByClick(app, client.page(), alice, decided);
+    await atEnd(leftMs);
+    outcomes.click.add((await client.redeem(code)).status);
+    const asked = (await askForKey(app, {})).body;
+    await askAsPerson(app, 'decision', { userCode: asked.user_code, approve: true, ...decided }, alice);
+    await atEnd(leftMs);
+    outcomes.device.add((await pollForKey(app, asked.device_code)).status);
+  }
+  expect(outcomes).toEqual({ click: new Set([400, 200]), device: new Set([400, 200]) });
+  const made = new Map((await listedKeys(app, 'alice')).map(({ id, createdAt }) => [id, createdAt]));
+  const late = (await storedCodes(databaseOf(app))).filter(
+    ({ key_id, ends_at_ms }) => (made.get(key_id) ?? 0) >= Number(ends_at_ms),
+  );
+  expect(late).toEqual([]);
+});
+
+test('a pasted key is not handed out when the code has ended before the key was read', async () => {
+  await using slow = await startSlowStore();
+  await using app = await createTestApp({ env: ENV, store: slow.store });
+  await using other = await createTestApp({ env: ENV, store: slow.store, clock: app.clock });
+  const { client, key, code } = await ready(app);
+  const read = slow.delayReadOf(key);
+  const redeemed = client.redeem(code, {}, {}, other);
+  await read.made;
+  app.clock.sleep(MINUTE_MS);
+  read.release();
+  expect((await redeemed).body.error).toBe('invalid_grant');
 });
 
 test('a pasted key is handed out by a process that has not seen it', async () => {
