@@ -16,6 +16,7 @@ export async function removeOwner(
   origin: Origin,
   onKeys: (deleted: number) => unknown,
 ): Promise<void> {
+  await store.deleteCodes(owner); // first: one that is redeemed meanwhile would make a key again
   for (let deleted = 0; ; ) {
     const count = await store.deleteKeys(owner, origin);
     deleted += count;

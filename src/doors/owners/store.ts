@@ -144,6 +144,11 @@ WHERE (${names.map((name) => `owners.${name}`)}) IS NOT (${names.map((name) => `
       return rows.map((row) => ({ owner: String(row.owner), blockedAtMs: Number(row.blocked_at_ms) }));
     },
 
+    /** Deletes the codes of keys that are not made yet. */
+    async deleteCodes(owner: string): Promise<void> {
+      await db.write({ sql: DELETE_CODES, args: [owner, (await rangesOf(owner)).kept] });
+    },
+
     /** Deletes up to DELETED_AT_ONCE keys of an owner. Returns how many. */
     async deleteKeys(owner: string, origin: Origin): Promise<number> {
       const ids = (await db.read({ sql: SOME_KEYS, args: [owner] })).map(({ id }) => id);
