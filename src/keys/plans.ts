@@ -14,9 +14,16 @@ export interface StoredOwner {
   readonly keys: number;
 }
 
+interface FindOwner {
+  /** Whether to return only an owner with a limit, a quota or a number of keys of his own. */
+  readonly isLimited?: boolean;
+  /** How many keys are counted; by default all. */
+  readonly counted?: number;
+}
+
 export interface PlanStore {
   /** Returns an owner by the exact name, even an unknown one. */
-  findOwner(owner: string): Promise<StoredOwner>;
+  findOwner(owner: string, options?: FindOwner): Promise<StoredOwner | null>;
 }
 
 /** What counts for owners without settings. */
@@ -57,6 +64,9 @@ export interface PlansOptions extends ShownPlans {
   readonly planStore: PlanStore;
 }
 
+/** Owners don't see the number of keys: it only decides how their uses are read, as of few keys or of many. */
+const COUNTED_KEYS = 500;
+
 export type PlanOf = ReturnType<typeof createPlanOf>;
 
 /** Creates the reader of a plan for its owner. It resolves with null if no limit is set, neither for this owner nor for all. */
@@ -64,10 +74,8 @@ export function createPlanOf(options: PlansOptions) {
   const { rateLimit, quota, keysMax } = options.config.ownerDefaults;
   const areAll = rateLimit !== null || quota !== null || keysMax !== KEYS_MAX_DEFAULT;
   return async (owner: string): Promise<ShownOwner | null> => {
-    const stored = await options.planStore.findOwner(owner);
-    const { settings } = stored;
-    if (!areAll && (settings?.rateLimit ?? settings?.quota ?? settings?.keysMax) == null) return null;
-    const [shown = null] = await shownOwners([stored], options);
+    const stored = await options.planStore.findOwner(owner, { isLimited: !areAll, counted: COUNTED_KEYS });
+    const [shown = null] = await shownOwners(stored === null ? [] : [stored], options);
     return shown;
   };
 }

@@ -5,7 +5,7 @@ import { storedMetadata } from '../ground/metadata.ts';
 import { limitOf, type Quota } from '../ground/rate-limit.ts';
 import type { PlanStore, StoredOwner } from '../keys/plans.ts';
 import type { OwnerSettings } from '../keys/record.ts';
-import { type Database, firstOf, listIn, type Row, textIn } from './database.ts';
+import { type Database, listIn, type Row, textIn } from './database.ts';
 
 /** Selects the settings of owner `o`; NULL without a row. */
 export const OWNER_SETTINGS = `CASE WHEN o.owner IS NOT NULL THEN json_array(o.limit_requests, o.limit_window_s,
@@ -32,13 +32,17 @@ export const storedOwnerOf = (row: Row, keys: number): StoredOwner => ({
   keys,
 });
 
-const FIND = `SELECT n.owner, ${OWNER_SETTINGS}, EXISTS (SELECT 1 FROM blocked_owners b WHERE b.owner = n.owner) AS blocked,
-(SELECT count(*) FROM api_keys WHERE user_id = n.owner) AS keys
-FROM (SELECT ?1 AS owner) n LEFT JOIN owners o ON o.owner = n.owner`;
+// The limit is written in: SQLite compiles a statement with a bound one at each execution.
+const find = (
+  counted: number,
+) => `SELECT n.owner, ${OWNER_SETTINGS}, EXISTS (SELECT 1 FROM blocked_owners b WHERE b.owner = n.owner) AS blocked,
+(SELECT count(*) FROM (SELECT 1 FROM api_keys WHERE user_id = n.owner LIMIT ${counted})) AS keys
+FROM (SELECT ?1 AS owner) n LEFT JOIN owners o ON o.owner = n.owner
+WHERE ?2 = 0 OR coalesce(o.limit_requests, o.quota_requests, o.keys_max) IS NOT NULL`;
 
 export const planStore = (db: Database): PlanStore => ({
-  async findOwner(owner) {
-    const row = firstOf(await db.read({ sql: FIND, args: [owner], fairnessKey: owner }));
-    return storedOwnerOf(row, Number(row.keys));
+  async findOwner(owner, { isLimited = false, counted = -1 } = {}) {
+    const [row] = await db.read({ sql: find(counted), args: [owner, Number(isLimited)], fairnessKey: owner });
+    return row === undefined ? null : storedOwnerOf(row, Number(row.keys));
   },
 });

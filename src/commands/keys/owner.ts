@@ -79,7 +79,7 @@ export const owners = command({
 async function remove({ db }: Store, owner: string, yes: boolean, io: Io): Promise<void> {
   const owners = createOwnerStore(db);
   if (!(await owners.isKept(owner))) return io.say(`there is nothing of ${JSON.stringify(owner)} to delete`);
-  const { keys } = await planStore(db).findOwner(owner);
+  const keys = (await planStore(db).findOwner(owner))?.keys ?? 0;
   await io.confirm(
     `Delete ${JSON.stringify(owner)} with ${keys} ${keys === 1 ? 'key' : 'keys'}, settings, counts and events? Then keys usage knows nothing of this owner any more.`,
     yes,

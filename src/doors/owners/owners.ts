@@ -68,8 +68,10 @@ export async function pageOfOwners(ownerStore: OwnerStore, plans: ShownPlans, af
 
 /** Returns one owner likewise, by the exact name, even an unknown one. */
 export async function ownerNamed(plans: PlansOptions, owner: string): Promise<ShownOwner> {
-  const [shown] = await shownOwners([await plans.planStore.findOwner(owner)], plans);
-  return shown as ShownOwner; // one for each owner
+  const stored = await plans.planStore.findOwner(owner);
+  const [shown] = await shownOwners(stored === null ? [] : [stored], plans);
+  if (shown === undefined) throw new Error('an owner was asked for, and none was returned');
+  return shown;
 }
 
 /** Creates what admins do with owners through tools. */
