@@ -4,7 +4,7 @@
 import * as errors from 'jose/errors';
 import type { TokenBuckets } from '../../ground/limits/rates.ts';
 import type { Problem, TokenRefusal } from '../../ground/problem.ts';
-import { type Awaitable, chain, err, ok, type Result } from '../../ground/result.ts';
+import { type Awaitable, chain, err, ok, type Result, StoreOutage } from '../../ground/result.ts';
 import type { Clock, Sha256 } from '../../ground/runtime.ts';
 import type { Caller, RuleOfToken } from '../../keys/actor.ts';
 import type { Feed } from '../../keys/feed.ts';
@@ -102,6 +102,14 @@ export function createTokens(options: TokensOptions) {
       ? found.value !== null && !feed.isFresh(found.value.atMs)
       : found.error.code === 'invalid_api_key' && !feed.current();
 
+  /** Looks again once the feed is current. Rejects with a StoreOutage if that takes too long, too. */
+  async function findAgain(token: string, caller: Caller): Promise<Found> {
+    await feed.ensureFresh();
+    const found = await findNow(token, caller);
+    if (isOutdated(found)) throw new StoreOutage('rules are read slower than the revocation bound');
+    return found;
+  }
+
   return {
     /** Returns whether a token is to be looked at as a workload's, and not as a user's, by what it says. */
     isOfRule: async (token: string): Promise<boolean> => {
@@ -114,9 +122,7 @@ export function createTokens(options: TokensOptions) {
      * looks once more, or throws a StoreOutage.
      */
     find: (token: string, caller: Caller): Awaitable<Found> =>
-      chain(findNow(token, caller), (found) =>
-        isOutdated(found) ? feed.ensureFresh().then(() => findNow(token, caller)) : found,
-      ),
+      chain(findNow(token, caller), (found) => (isOutdated(found) ? findAgain(token, caller) : found)),
   };
 }
 

@@ -2,6 +2,9 @@
 // clock is moved by hand.
 
 import { describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { temporaryFolder } from '../../support/folder.ts';
+import { createKey } from '../../support/issuer.ts';
 import { startSlowStore } from '../../support/slow-store.ts';
 import { bearer, createTestApp } from '../../support/test-app.ts';
 import { startWorkload } from './workload.ts';
@@ -25,7 +28,7 @@ async function startTwo() {
   const other = await here.createKey('alice');
   const alice = await bearer(here, 'alice');
   async function gateOfRules(): Promise<Gate> {
-    await elsewhere.keys('rule', 'add', keyId, '--issuer', issuer.url, '--subject', 'another');
+    await elsewhere.keys('rule', 'add', keyId, '--issuer', issuer.url, '--subject', crypto.randomUUID());
     here.clock.sleep(LAG_MAX_MS); // then it reads them again
     return slow.delayResponseTo('FROM rules r LEFT JOIN issuers');
   }
@@ -48,6 +51,11 @@ async function startTwo() {
         });
         return { made: asked.promise, release: answer.resolve };
       },
+    },
+    async giveOtherKeys(): Promise<void> {
+      const file = join(temporaryFolder(), 'jwks.json');
+      await Bun.write(file, JSON.stringify({ keys: [(await createKey()).jwk] }));
+      await workload.addRule('--jwks', file);
     },
     endRule: () => elsewhere.keys('rule', 'remove', ruleId),
     /** An own change, after which this server knows those of others, too. */
@@ -97,4 +105,21 @@ describe.each(AWAITED)('while a server waits for %s', (what) => {
     expect([200, 401]).toContain(await first); // it began within the bound of the end
     expect([await status(one), await status(await token())]).toEqual([401, 401]);
   });
+});
+
+test('the rules come too late twice: a token is let in by no key set that was replaced meanwhile', async () => {
+  await using two = await startTwo();
+  const { here, token, gates, giveOtherKeys, status } = two;
+  const first = await gates['the rules']();
+  const one = await token();
+  const waiting = status(one);
+  await first.made;
+  const second = await gates['the rules']();
+  first.release();
+  await second.made;
+  await giveOtherKeys();
+  here.clock.sleep(LAG_MAX_MS);
+  second.release();
+  expect(await waiting).toBe(503);
+  expect(await status(one)).toBe(401);
 });
