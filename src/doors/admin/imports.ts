@@ -54,8 +54,7 @@ export function createImport(db: Database, keysMax: number) {
       const there = after.get(at);
       if (there === undefined) return ids.has(at) ? 'id taken' : 'no place';
       if (!isRepeated && !before.has(at) && there.own === 1) return 'added';
-      const isNowForeign =
-        foreignHash !== null && before.has(at) && before.get(at)?.isForeign !== 1 && there.isForeign === 1;
+      const isNowForeign = foreignHash !== null && before.get(at)?.isForeign !== 1;
       return isNowForeign && !isRepeated ? 'now foreign' : 'known';
     });
   };
