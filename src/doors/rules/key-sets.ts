@@ -1,7 +1,7 @@
 // The key sets of the issuers that rules name: each fetched when its first token comes, or given by the operator.
 
 import type { JSONWebKeySet } from 'jose';
-import { once } from '../../ground/cache.ts';
+import { createLruCache, once } from '../../ground/cache.ts';
 import { createFairSemaphore } from '../../ground/limits/semaphore.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import { isIssuer, trustedUrl } from '../../ground/urls.ts';
@@ -9,6 +9,7 @@ import { loadJwksOf } from '../../users/discovery.ts';
 import { ASYMMETRIC, createJwks, keysOf } from '../../users/jwks.ts';
 import { IssuerOutage, type VerificationKeys } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
+import { RULE_MAXIMA } from './rule.ts';
 import type { StoredRule } from './store.ts';
 
 /** While a set can't be fetched, the old one is used up to this age. */
@@ -27,7 +28,7 @@ const nameOf = ({ issuer, keySet }: Named): string => JSON.stringify([issuer, ke
 export type KeySets = ReturnType<typeof createKeySets>;
 
 export function createKeySets({ clock, log }: { readonly clock: Clock; readonly log: Log }) {
-  const bySource = new Map<string, VerificationKeys>();
+  const bySource = createLruCache<VerificationKeys>({ entries: RULE_MAXIMA.issuers });
   const fetches = createFairSemaphore({ total: FETCHES_MAX, each: FETCHES_MAX }, WAITING, clock);
 
   function fetched(issuer: string, url: string | null): VerificationKeys {
@@ -52,15 +53,12 @@ export function createKeySets({ clock, log }: { readonly clock: Clock; readonly 
     /** Returns the keys of a rule's issuer: one object as long as they come from the same source. */
     of(rule: Named): VerificationKeys {
       const { issuer, keySet } = rule;
-      return bySource.getOrInsertComputed(nameOf(rule), () =>
-        isGiven(keySet) ? given(keySet) : fetched(issuer, keySet),
-      );
-    },
-    /** Forgets the key sets that no rule names any more. */
-    keepOnly(byIssuer: ReadonlyMap<string, readonly StoredRule[]>): void {
-      const ofEach = [...byIssuer.values()].flatMap((rules) => rules.slice(0, 1)); // all rules of an issuer have the same
-      const named = new Set(ofEach.map(nameOf));
-      for (const name of bySource.keys()) if (!named.has(name)) bySource.delete(name);
+      const name = nameOf(rule);
+      const known = bySource.get(name);
+      if (known !== undefined) return known;
+      const keys = isGiven(keySet) ? given(keySet) : fetched(issuer, keySet);
+      bySource.set(name, keys);
+      return keys;
     },
   };
 }

@@ -19,17 +19,11 @@ export interface RuleSet {
 /** The word by which the feed announces that rules have changed (db/0002_rules.sql). */
 const RULES_CHANGED = 'rules';
 
-/** Creates what keeps the rules. `onRead` takes all of them once they are read. */
-export function createRuleSets(
-  store: RuleStore,
-  feed: Feed,
-  clock: Clock,
-  onRead: (byIssuer: RuleSet['byIssuer']) => void,
-) {
+/** Creates what keeps the rules. */
+export function createRuleSets(store: RuleStore, feed: Feed, clock: Clock) {
   let rules: RuleSet | null = null;
   const reads = singleFlights<RuleSet>((_, set) => {
     rules = set;
-    onRead(set.byIssuer);
   });
 
   function forget(): void {

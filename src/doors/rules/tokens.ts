@@ -37,7 +37,7 @@ export interface TokensOptions extends RulesOptions {
 export function createTokens(options: TokensOptions) {
   const { db, feed, lookupBudgets, ageClock: clock, sha256, log, watch } = options;
   const keySets = createKeySets({ clock, log });
-  const ruleSets = createRuleSets(createRuleStore(db), feed, clock, keySets.keepOnly);
+  const ruleSets = createRuleSets(createRuleStore(db), feed, clock);
   const { users, audiencesOf } = ruleSettings(options);
   const verifyInTurn = createVerifyInTurn();
 
