@@ -6,6 +6,14 @@ import { ALL_DAYS, placeOf } from '../support/fill.ts';
 /** Everything that is kept of codes, as it is stored. */
 export const storedCodes = (url: string) => executeAt(url, 'SELECT * FROM codes');
 
+/** Returns what tells how many codes an owner had as each of his keys was deleted. */
+export async function watchedCodes(url: string) {
+  await executeAt(url, 'CREATE TABLE seen (codes)');
+  const see = 'INSERT INTO seen SELECT count(*) FROM codes WHERE owner = old.user_id';
+  await executeAt(url, `CREATE TRIGGER sees AFTER DELETE ON api_keys BEGIN ${see}; END`);
+  return async () => (await executeAt(url, 'SELECT codes FROM seen')).map(({ codes }) => codes);
+}
+
 /** How the open requests of programs for a key are counted. */
 export const planOfCounting = async (url: string): Promise<string> =>
   JSON.stringify(

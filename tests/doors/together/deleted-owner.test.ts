@@ -1,9 +1,11 @@
 // A person has decided on a key, and before its program fetches it the owner is deleted: nothing is made.
 
 import { expect, test } from 'bun:test';
+import { watchedCodes } from '../../store/tables.ts';
 import { codeByClick, codeFor, register } from '../../support/hand-over.ts';
 import { askAsPerson, askForKey, pollForKey } from '../../support/key-request.ts';
 import { refusal } from '../../support/refusal.ts';
+import { startStore } from '../../support/store-mode.ts';
 import { bearer, createTestApp, listedKeys, type TestApp } from '../../support/test-app.ts';
 
 const ENV = { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1' };
@@ -47,6 +49,16 @@ test.each([
   // Who comes back decides anew.
   const later = await decide(app, 'alice');
   expect((await later()).status).toBe(200);
+});
+
+test('codes go before the keys: a device that polls while many are deleted would make one behind them', async () => {
+  const store = await startStore('embedded');
+  await using app = await createTestApp({ store, env: ENV });
+  await app.createKey('alice');
+  await byDevice(app, 'alice');
+  const codesAtDeletions = await watchedCodes(store.env().DATABASE_URL ?? '');
+  await app.keys('owner', 'alice', '--delete', '--yes');
+  expect(await codesAtDeletions()).toEqual([0]);
 });
 
 test('a code for a pasted key ends with it', async () => {

@@ -127,6 +127,17 @@ test('a page of a list reads the keys that may fit, and of each of 3,000 keys, u
   expect(days.read).toBeLessThanOrEqual(KEYS * 4 + 400 * 6); // some 340 keys fit, and 31 days are in three months at most
 });
 
+test('a list of an owner without a plan counts none of his keys', async () => {
+  await using place = await filled(900, (client) => client.execute("UPDATE api_keys SET user_id = 'bob'"));
+  const { proxy } = place;
+  await using server = await start(proxy.url);
+  proxy.forget();
+  expect((await callOver(server.url, 'list_api_keys', {}, await userHeaders('bob'))).status).toBe(200);
+  const plan = proxy.rows('(SELECT ?1 AS owner)');
+  expect(plan.statements).toBe(1);
+  expect(plan.read).toBeLessThanOrEqual(5);
+});
+
 test('a page of owners takes four statements at most, and reads each key and its months once', async () => {
   await using place = await filled(6000, async (client) => {
     await client.execute("UPDATE api_keys SET user_id = format('owner %04d', row % 300)"); // 20 keys each
