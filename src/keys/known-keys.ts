@@ -179,15 +179,18 @@ export class KnownKeys {
   #keepOne(keyHash: string, record: PresentedKey | null, read: Holder | null, isCurrent: boolean) {
     const { clock, usage } = this.#options;
     const entry = { staleAtMs: clock.monotonicMs() + randomTtlMs(), readVersion: this.#owners.version };
-    if (!isCurrent || record === null || refusalAt(record, clock.nowMs()) !== null) {
-      const known = record && Object.assign(record, entry, { holder: read });
-      if (isCurrent) this.#refuse(keyHash, known);
+    if (!isCurrent) return record && Object.assign(record, entry, { holder: read });
+    if (record !== null && refusalAt(record, clock.nowMs()) === null) {
+      const before = this.#usable.get(keyHash);
+      if (before !== undefined && isSame(record, before)) return Object.assign(before, entry);
+      const known = Object.assign(record, entry, { holder: read && usage.keep(read) });
+      this.#usable.set(keyHash, known);
       return known;
     }
-    const before = this.#usable.get(keyHash);
-    if (before !== undefined && isSame(record, before)) return Object.assign(before, entry);
-    const known = Object.assign(record, entry, { holder: read && usage.keep(read) });
-    this.#usable.set(keyHash, known);
+    const before = this.#refused.get(keyHash)?.key ?? null;
+    const isUnchanged = record !== null && before !== null && isSame(record, before); // so its children's entries still count
+    const known = record && Object.assign(isUnchanged ? before : record, entry, { holder: read });
+    this.#refuse(keyHash, known);
     return known;
   }
 

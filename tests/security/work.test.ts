@@ -2,6 +2,7 @@
 // order, whether it never was, nearly is, is revoked or has expired. Times are measured by timing.ts.
 
 import { expect, test } from 'bun:test';
+import { childOf } from '../support/children.ts';
 import { bearer, COUNTED, createTestApp, type TestApp } from '../support/test-app.ts';
 
 const flipped = (key: string, at: number) => key.slice(0, at) + (key[at] === '0' ? '1' : '0') + key.slice(at + 1);
@@ -38,4 +39,14 @@ test('each kind of wrong key costs one read when first seen, none when seen agai
     }
     expect({ kind, costs }).toEqual({ kind, costs: [1, 0, 0, 1] });
   }
+});
+
+test('children of a key that has ended cost one read each, also when they come in turn', async () => {
+  await using app = await createTestApp({ env: COUNTED });
+  const parent = await app.createKey('alice', { scopes: ['read', 'delegate'] });
+  const children = [await childOf(app, parent.key), await childOf(app, parent.key)];
+  await app.call('revoke_api_key', { keyId: parent.id }, await bearer(app, 'alice'));
+  const before = await app.storeReads();
+  for (const { key } of [...children, ...children]) expect((await app.useKey(key)).body.code).toBe('invalid_api_key');
+  expect((await app.storeReads()) - before).toBe(2);
 });
