@@ -1,7 +1,7 @@
 // Declares what the key domain needs from the database: stores of keys and derived keys.
 // src/store and doors implement the interfaces.
 
-import type { FeedPage, FeedPosition, ReachedPosition } from '../ground/change-feed.ts';
+import type { FeedPage, ReachedPosition } from '../ground/change-feed.ts';
 import type { ReadCounts } from '../uses/holders.ts';
 import type { CountsAsOf, UsesStore } from '../uses/store.ts';
 import type { Origin } from './actor.ts';
@@ -23,7 +23,6 @@ export interface ListPlace {
 
 /** A key that was looked up, with where the change feed stood and with the counts, all of one statement. */
 export interface Found extends ReadCounts {
-  readonly position: FeedPosition;
   readonly record: PresentedKey | null;
 }
 

@@ -1,6 +1,7 @@
 // A holder of limits: a key, or an owner with all keys together. Keeps its limits, and its counts in each window that
 // they need, and for the day.
 
+import type { FeedPosition } from '../ground/change-feed.ts';
 import { type Calendar, contains, DAY_S, lengthS, type Period, resetS } from '../ground/limits/rates.ts';
 import {
   type LimitName,
@@ -77,6 +78,8 @@ export class Holder {
   #unitsSince = 0;
   /** How many need it: cached records and exchanges; of an owner, his keys. */
   keepers = 0;
+  /** The position of the change feed when its allowance was read. */
+  position: FeedPosition | null = null;
   /** The name of a key's owner; empty until its record was read, and for owners. */
   userId = '';
   /** The key's owner, if limits apply to all his keys together; null for owners. */

@@ -1,6 +1,7 @@
 // Keeps the counts of keys and owners that are in use: of keys whose records are cached, of those with counts that wait to
 // be written, and of their owners. Counts come with the read of a record, so that no record is known without them.
 
+import { type FeedPosition, hasReached } from '../ground/change-feed.ts';
 import { type Calendar, createCalendar } from '../ground/limits/rates.ts';
 import type { Limits } from '../ground/rate-limit.ts';
 import type { Clock } from '../ground/runtime.ts';
@@ -17,6 +18,7 @@ export interface CountedKey extends Limits {
 
 /** What was read with a key's record. */
 export interface ReadCounts {
+  readonly position: FeedPosition;
   /** The key's counts; null: a replica doesn't know. */
   readonly counts: KeyCounts | null;
   /** The counts of all the owner's keys together; null: not counted, or a replica doesn't know. */
@@ -109,28 +111,40 @@ export class Holders {
 
   /**
    * Returns the holder of a key as it was read: the one that is kept, with what the read brought, or a new one. `isCurrent`:
-   * every later change will be reported; otherwise what is kept may be newer, but for the counts.
+   * every later change will be reported.
    */
-  read(record: CountedKey, { counts, ownerCounts, asOf }: ReadCounts, isCurrent: boolean): Holder {
+  read(record: CountedKey, read: ReadCounts, isCurrent: boolean): Holder {
     const { id, createdAtMs, userId } = record;
     const keyAllowance = allowanceFor(record, this.#serverAllowance);
     const key = this.find(id) ?? new Holder('key', id, createdAtMs, keyAllowance, this.#calendar);
-    this.#merge(key, keyAllowance, counts, asOf, isCurrent);
+    const isNews = this.#merge(key, keyAllowance, read.counts, read, isCurrent);
     const allowance = allowanceFor(record.owner, this.#ownersAllowance);
     // Without limits nothing is counted for all keys together.
     const owner = isUnlimited(allowance)
       ? null
       : (this.findOwner(userId) ?? new Holder('owner', userId, 0, allowance, this.#calendar));
-    if (owner !== null) this.#merge(owner, allowance, ownerCounts, asOf, isCurrent);
-    if (isCurrent || key.keepers === 0) this.#setOwner(key, userId, owner);
+    if (owner !== null) this.#merge(owner, allowance, read.ownerCounts, read, isCurrent);
+    if (isNews) this.#setOwner(key, userId, owner);
     return key;
   }
 
-  #merge(holder: Holder, allowance: Allowance, counts: KeyCounts | null, asOf: CountsAsOf, isCurrent: boolean): void {
+  /** Merges what was read; an allowance only if it is current, or nothing newer is known. Returns whether that is so. */
+  #merge(
+    holder: Holder,
+    allowance: Allowance,
+    counts: KeyCounts | null,
+    { position, asOf }: ReadCounts,
+    isCurrent: boolean,
+  ): boolean {
+    const isNews = isCurrent || holder.position === null || hasReached(position, holder.position);
     holder.openWindows(this.#calendar);
-    if (isCurrent) holder.setAllowance(allowance, this.#calendar);
+    if (isNews) {
+      holder.position = position;
+      holder.setAllowance(allowance, this.#calendar);
+    }
     if (counts === null) holder.makeEarly();
     else holder.mergeCounts(counts, allowance.limit?.windowS, asOf);
+    return isNews;
   }
 
   #setOwner(key: Holder, userId: string, owner: Holder | null): void {

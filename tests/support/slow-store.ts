@@ -14,6 +14,7 @@ export async function startSlowStore() {
   /** Behind the server's back. */
   const execute = (sql: string, ...args: (string | number)[]) => executeAt(sqld.url, { sql, args });
   return {
+    execute,
     store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }),
     /** The next read of this key: `made` resolves when the store has responded, which arrives after `release`. */
     delayReadOf: (key: string) => proxy.delayResponseTo(Bun.SHA256.hash(key, 'hex')),

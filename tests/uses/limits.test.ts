@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { testClock } from '../support/clock.ts';
 import { startProxy } from '../support/proxy.ts';
 import { leaseOf, serviceOf } from '../support/service.ts';
+import { startSlowStore } from '../support/slow-store.ts';
 import { storeOn } from '../support/store-mode.ts';
 import { startPrimary } from '../support/template.ts';
 import { bearer, COUNTED, createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
@@ -177,6 +178,48 @@ test.each(['day', 'month'] as const)('what was used of a %s counts against a quo
   expect(updated.status).toBe(200);
   expect((await app.useKey(key)).status).toBe(200);
   expect((await app.useKey(key)).body.code).toBe('quota_exceeded');
+});
+
+describe('a read of a key that a poll overtakes', () => {
+  /** An app that polls after its own changes alone (`poll`), and a key that was used twice elsewhere. */
+  async function startApp() {
+    const slow = await startSlowStore();
+    const env = { REVOCATION_LAG_MAX_MS: '60000', OWNER_RATE_LIMIT: '5/1h', TRUST_PROXY: '1' };
+    const elsewhere = await createTestApp({ store: slow.store, env });
+    const { key } = await elsewhere.createKey('alice');
+    for (let call = 0; call < 2; call += 1) expect((await elsewhere.useKey(key)).status).toBe(200);
+    await elsewhere.close();
+    const app = await createTestApp({ store: slow.store, env });
+    return {
+      execute: slow.execute,
+      delayRead: () => slow.delayReadOf(key),
+      poll: async () =>
+        app.call('delete_api_key', { keyId: (await app.createKey('bob')).id }, await bearer(app, 'bob')),
+      /** From this address: look-ups of one wait for each other. */
+      status: async (address = '192.0.2.1') =>
+        (await app.call('get_data', {}, { 'x-api-key': key, 'x-forwarded-for': address })).status,
+      async [Symbol.asyncDispose]() {
+        await app.close();
+        await slow[Symbol.asyncDispose]();
+      },
+    };
+  }
+
+  test.each([
+    ['limit', "UPDATE api_keys SET limit_requests = 3, limit_window_s = 3600 WHERE user_id = 'alice'"],
+    ['plan', "INSERT INTO owners (owner, limit_requests, limit_window_s) VALUES ('alice', 3, 3600)"],
+  ])('brings the %s that was set before it', async (_, set) => {
+    await using app = await startApp();
+    expect(await app.status()).toBe(200);
+    await app.execute(set);
+    await app.poll();
+    const gate = app.delayRead();
+    const called = app.status();
+    await gate.made;
+    await app.poll();
+    gate.release();
+    expect(await called).toBe(429);
+  });
 });
 
 test('a quota holds while the primary takes no writes, also of a key that is read again', async () => {

@@ -44,7 +44,7 @@ export function usageOver(
     if (known !== undefined) return known;
     const record = { id, createdAtMs, userId: id, owner: null, rateLimit: null, quota: null };
     const counts = { window: 0, day: 0, month: 0 };
-    const read = { counts, ownerCounts: null, asOf: usage.countsAsOf() };
+    const read = { position: { databaseId: '', seq: 0 }, counts, ownerCounts: null, asOf: usage.countsAsOf() };
     const holder = usage.keep(usage.holderOf(record, read, true));
     holders.set(id, holder);
     return holder;
