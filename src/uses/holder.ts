@@ -130,22 +130,18 @@ export class Holder {
   }
 
   /**
-   * Merges what the database had. `windowS`: the length of the window that was read. If the read began after the last
-   * exchange was complete, it has all that was sent, so that counts that were deleted are gone here, too. If not, and it has
-   * less than is known here, the next exchange decides.
+   * Merges what the database had. `periods`: the windows that were read. If the read began after the last exchange was
+   * complete, it has all that was sent, so that counts that were deleted are gone here, too. If not, and it has less than is
+   * known here, the next exchange decides.
    */
-  mergeCounts(counts: KeyCounts, windowS: number | undefined, { nowMs, exchanged }: CountsAsOf): void {
+  mergeCounts(counts: KeyCounts, { periods }: Allowance, { nowMs, exchanged }: CountsAsOf): void {
     const hasAll = this.#sentWith <= exchanged;
-    const merge = (usage: WindowUsage, total: number) => {
-      if (hasAll || total >= usage.total) usage.total = total;
-      else this.makeEarly();
-    };
     for (const usage of this.#windows) {
       const { period } = usage.window;
-      if (!contains(usage.window, nowMs)) continue;
-      if (period === DAY_S) merge(usage, counts.day);
-      else if (period === 'month') merge(usage, counts.month);
-      else if (period === windowS) merge(usage, counts.window);
+      if (!contains(usage.window, nowMs) || !periods.includes(period)) continue;
+      const total = period === DAY_S ? counts.day : period === 'month' ? counts.month : counts.window;
+      if (hasAll || total >= usage.total) usage.total = total;
+      else this.makeEarly();
     }
   }
 

@@ -143,7 +143,7 @@ export class Holders {
       holder.setAllowance(allowance, this.#calendar);
     }
     if (counts === null) holder.makeEarly();
-    else holder.mergeCounts(counts, allowance.limit?.windowS, asOf);
+    else holder.mergeCounts(counts, allowance, asOf);
     return isNews;
   }
 

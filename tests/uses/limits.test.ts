@@ -220,6 +220,18 @@ describe('a read of a key that a poll overtakes', () => {
     gate.release();
     expect(await called).toBe(429);
   });
+
+  test('takes nothing off the counts of a quota that was set after it', async () => {
+    await using app = await startApp();
+    const gate = app.delayRead();
+    const called = app.status();
+    await gate.made;
+    await app.execute("UPDATE api_keys SET quota_requests = 2, quota_period = 'month' WHERE user_id = 'alice'");
+    await app.poll();
+    expect(await app.status('198.51.100.1')).toBe(429);
+    gate.release();
+    expect([await called, await app.status()]).toEqual([429, 429]);
+  });
 });
 
 test('a quota holds while the primary takes no writes, also of a key that is read again', async () => {
