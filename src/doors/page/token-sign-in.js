@@ -39,7 +39,7 @@ function identityIn(token) {
 }
 
 const FOREIGN =
-  'This token is not over, but it was not signed for this server: with another secret, or for another address. Have it made again where this server runs, with its settings.';
+  'This token is not over, but it was not signed for this server: with another secret or key, for another address, or for later. Have it made again with its settings.';
 
 function refuse(sentence) {
   if (page.session?.token === undefined) return askToSignIn(sentence);

@@ -96,6 +96,12 @@ describeInBrowser('with an issuer that is wrong', (browser) => {
         said: /it was not signed for this server/,
         sent: [...REDEEMED, 'POST /tools/list_api_keys'],
       },
+      {
+        what: 'a token that is not good yet',
+        answers: { claims: { nbf: 9e9 } },
+        said: /with another secret or key, for another address, or for later\./,
+        sent: [...REDEEMED, 'POST /tools/list_api_keys'],
+      },
       { what: 'no state', answers: { back: (back) => back.delete('state') }, said: /does not belong to/ },
       {
         what: "another issuer's name",
