@@ -162,12 +162,16 @@ async function rejectedIn(response: Response): Promise<number> {
   }
 }
 
+/** What an HTTP-date begins with (RFC 9110 §5.6.7): Date.parse takes other text, such as -3600, for some time, too. */
+const WEEKDAY = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/;
+
 /** Returns Retry-After (RFC 9110 §10.2.3) in milliseconds; undefined if it names no later time. */
 function retryAfterIn(headers: Headers, nowMs: number): number | undefined {
   const value = headers.get('retry-after')?.trim() ?? '';
   if (/^\d{1,9}$/.test(value)) return Number(value) * 1000 || undefined;
+  if (!WEEKDAY.test(value)) return undefined;
   const leftMs = Date.parse(value.endsWith('GMT') ? value : `${value} GMT`) - nowMs; // asctime's form has no zone
-  return leftMs > 0 ? leftMs : undefined; // other text is no time, or one of the past
+  return leftMs > 0 ? leftMs : undefined; // nor has NaN
 }
 
 /** Counts dropped spans, and logs them at most once a minute. */

@@ -143,7 +143,7 @@ test.each(['Fri, 02 Jan 2026 03:00:30 GMT', 'Friday, 02-Jan-26 03:00:30 GMT', 'F
   },
 );
 
-test.each(['Sun, 06 Nov 1994 08:49:37 GMT', 'Fri, 99 Foo', '0', '1.5', '-1', 'soon 2'])(
+test.each(['Sun, 06 Nov 1994 08:49:37 GMT', 'Fri, 99 Foo', '0', '1.5', '-1', '-3600', 'soon 2'])(
   'Retry-After: %s names no later time, and changes nothing',
   async (value) => {
     const [first = 0, second = 0, third = 0] = await pausesMs(value, 3);
