@@ -46,12 +46,13 @@ describe('understood', () => {
     ['a form with the line of a file', (key) => [`token=${key}%0D%0A`, FORM]],
     ['a string with space around it', (key) => [JSON.stringify([` ${key}\t`])]],
     ['both', (key) => [JSON.stringify([{ token: UNKNOWN }, key, key])]],
-  ])('%s: the key ends, and one line of the log says so', async (_, bodyOf) => {
+  ])('%s: the key ends, and one line of the log says so, though it is sent again', async (_, bodyOf) => {
     const { id, key } = await app.createKey('alice');
     expect(await statuses(app, key)).toEqual([200]);
     const { status, body, headers } = await post(app, ...bodyOf(key));
     expect({ status, body, cache: headers.get('cache-control') }).toEqual({ status: 200, body: {}, cache: 'no-store' });
     expect(await statuses(app, key)).toEqual([401]);
+    expect((await post(app, ...bodyOf(key))).status).toBe(200);
     const revoked = (await app.log()).filter(({ event, keyId }) => event === 'API key revoked' && keyId === id);
     expect(revoked).toHaveLength(1);
   });
