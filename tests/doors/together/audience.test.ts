@@ -1,6 +1,7 @@
 // A key that is bound to one server is good at that server alone, whichever door it comes to; any other key at all.
 
 import { describe, expect, test } from 'bun:test';
+import { databaseOf } from '../../support/database-client.ts';
 import { codeFor, handOver, register } from '../../support/hand-over.ts';
 import { type Ask, call, post, WAYS } from '../../support/mcp.ts';
 import { bearer, createTestApp, eventsIn, listedKeys, sharedApp } from '../../support/test-app.ts';
@@ -155,6 +156,14 @@ test.each<[string, unknown]>([
   if (typeof resource !== 'string') return;
   const known = [app.url, OTHER, 'https://third.example'];
   expect(body.issues[0].message).toBe(`Expected one of ${known.join(', ')}`);
+});
+
+test('a key stays good at the server that it is bound to when that is listed no longer', async () => {
+  const { key } = await app.createKey('alice', { resource: OTHER });
+  await using later = await createTestApp({ env: { DATABASE_URL: databaseOf(app) } });
+  const at = async (resource: string) =>
+    (await fetch(`${later.url}/verify?resource=${resource}`, { headers: { 'x-api-key': key } })).status;
+  expect([await at(`${OTHER}/`), await at(later.url), await at('https://third.example')]).toEqual([200, 401, 401]);
 });
 
 test('a key that is bound otherwise while it has a code is not handed out', async () => {
