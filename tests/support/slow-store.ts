@@ -20,6 +20,8 @@ export async function startSlowStore() {
     delayReadOf: (key: string) => proxy.delayResponseTo(Bun.SHA256.hash(key, 'hex')),
     /** The same of the next statement with this text. */
     delayResponseTo: proxy.delayResponseTo,
+    /** From now on the connection of each statement with this text dies; with null, no longer. */
+    refuse: proxy.refuse,
     /** How many requests had this text. */
     sent: proxy.sent,
     /** Reactivates an owner's keys. */

@@ -148,6 +148,24 @@ DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed);`);
     expect((await at(before)).body).toMatchObject({ cursor, changed: [], all: true });
   });
 
+  test('tells all when the database is put back before it has read older changes', async () => {
+    await using own = await createTestApp();
+    const asks = await serviceOf(own);
+    const { cursor } = (await changesOf(own, asks, {})).body;
+    const { id } = await own.createKey('ida');
+    await changeKeys(own, 2);
+    await using later = await createTestApp({ env: { DATABASE_URL: databaseOf(own) }, clock: own.clock });
+    expect((await changesOf(later, asks, {})).status).toBe(200); // it has polled
+    const db = openDatabase(databaseOf(own));
+    // The next change has the number of the newest, which is lost.
+    await db.executeMultiple(`DROP TRIGGER changes_newest_kept;
+DELETE FROM changes WHERE seq = (SELECT max(seq) FROM main.changes);
+UPDATE sqlite_sequence SET seq = (SELECT max(seq) FROM main.changes) WHERE name = 'changes';
+UPDATE api_keys SET name = 'another change' WHERE id = '${id}';`);
+    db.close();
+    expect((await changesOf(later, asks, { cursor })).body).toMatchObject({ all: true, changed: [] });
+  });
+
   test('and one that runs tell all when the database was put back to an earlier state', async () => {
     await using own = await createTestApp();
     const asks = await serviceOf(own);

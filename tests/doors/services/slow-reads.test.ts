@@ -59,6 +59,73 @@ test('an answer whose read comes late says nothing that was learned meanwhile', 
   expect(anew.marks[1]).not.toBe(early.marks[1]);
 }, 180_000);
 
+// Older changes are read for the first service whose cursor is older than what a process has seen of the feed.
+
+/** Responds to the read of older changes, or of the feed, when the test wants it. */
+const OF_FEED = 'AS holds_rules';
+
+/** A service whose cursor is older than a process, which knows the later cursor `begun`. */
+async function startOlder() {
+  const slow = await startSlowStore();
+  const elsewhere = await createTestApp({ store: slow.store });
+  const service = await serviceOf(elsewhere);
+  const older: string = (await changesOf(elsewhere, service, {})).body.cursor;
+  const change = (name: string, count: number) =>
+    slow.execute(
+      `INSERT INTO changes (key_hash, changed_at_ms)
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT ?, 1 FROM n`,
+      count,
+      name,
+    );
+  await change('before', 1);
+  const here = await createTestApp({ store: slow.store, env: { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) } });
+  const begun: string = (await changesOf(here, service, {})).body.cursor;
+  expect(begun).not.toBe(older);
+  return {
+    slow,
+    here,
+    elsewhere,
+    service,
+    older,
+    begun,
+    change,
+    async [Symbol.asyncDispose]() {
+      for (const part of [here, elsewhere, slow]) await part[Symbol.asyncDispose]();
+    },
+  };
+}
+
+test('4,001 changes while older ones are read: who lacks them all is told of all', async () => {
+  await using started = await startOlder();
+  const { slow, here, elsewhere, service, older, begun, change } = started;
+  const { id } = await elsewhere.createKey('alice');
+  const read = slow.delayResponseTo(OF_FEED);
+  const asked = changesOf(here, service, { cursor: older });
+  await read.made;
+  await elsewhere.call('revoke_api_key', { keyId: id }, await bearer(elsewhere, 'alice'));
+  await change('another', 4000);
+  here.clock.advance(LAG_MAX_MS);
+  expect((await changesOf(here, service, { cursor: begun })).body).toMatchObject({ all: true });
+  read.release();
+  expect((await asked).body).toMatchObject({ all: true });
+  expect((await changesOf(here, service, { cursor: begun })).body).toMatchObject({ all: true });
+}, 180_000);
+
+test('an own change that no poll has seen while older ones are read: nobody is told that nothing else has changed', async () => {
+  await using started = await startOlder();
+  const { slow, here, service, older } = started;
+  const { id } = await here.createKey('alice');
+  const read = slow.delayResponseTo(OF_FEED);
+  const asked = changesOf(here, service, { cursor: older });
+  await read.made;
+  slow.refuse(OF_FEED);
+  await here.call('revoke_api_key', { keyId: id }, await bearer(here, 'alice'));
+  read.release();
+  expect(await asked).toMatchObject({ status: 503 });
+  slow.refuse(null);
+  expect((await changesOf(here, service, { cursor: older })).body.fresh_ms).toBeNumber();
+}, 180_000);
+
 // The uses that a service reports while the database is slow or refuses: what can be counted is.
 
 const usesOf = async (app: TestApp, owner: string): Promise<number> =>
