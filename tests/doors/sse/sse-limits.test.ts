@@ -19,7 +19,7 @@ import {
   type SseSocket,
   sessionsOf,
 } from '../../support/sse-socket.ts';
-import { bearer, createTestApp, type TestApp } from '../../support/test-app.ts';
+import { bearer, createTestApp, NO_CONNECTION, type TestApp } from '../../support/test-app.ts';
 import { anyone, noInput, steeredTool } from '../../support/tools.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
@@ -262,6 +262,14 @@ test('a graceful stop ends idle streams at once, and others when their requests 
   await whenIdle;
   expect((await busy.nextMessage()).id).toBe(1);
   expect(await busy.events.next()).toBeUndefined();
+  expect(await sessionsOf(app.url)).toBe(0);
+});
+
+test('a stream that is asked for first, while its part loads, does not outlive a stop', async () => {
+  await using app = await createTestApp();
+  const opening = app.handler.fetch(new Request(`${app.url}/sse`), NO_CONNECTION);
+  app.handler.endStreams();
+  expect((await opening).status).toBe(503);
   expect(await sessionsOf(app.url)).toBe(0);
 });
 
