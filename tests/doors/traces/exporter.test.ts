@@ -265,3 +265,20 @@ test('a stop sends what waits', async () => {
   await app.close();
   expect(collector.spans()).toHaveLength(BATCH_MAX + 7);
 }, 180_000);
+
+test('a stop sends once what waits to be sent again, and leaves no timer behind', async () => {
+  using collector = startCollector();
+  const { app, clock, key } = await start(collector);
+  collector.respond(() => new Response('', { status: 400 }));
+  await app.useKey(key);
+  clock.advance(5000);
+  await waitFor(async () => (await droppedOf(app)) === 1); // a line, and a minute until the next
+  collector.respond(() => new Response('', { status: 503 }));
+  await app.useKey(key);
+  clock.advance(5000);
+  await waitFor(() => collector.asked() === 2 && clock.timersMs().some((ms) => ms >= 500 && ms <= 1000));
+  await app.close();
+  expect(collector.asked()).toBe(3);
+  expect((await dropLines(app)).map(({ count }) => count)).toEqual([1, 1]);
+  expect(clock.timersMs()).toEqual([]);
+});
