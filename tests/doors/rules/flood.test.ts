@@ -114,6 +114,19 @@ test('a token that its issuer has signed, but that no rule lets in, costs its ad
   expect((await flood(copies(FLOOD), () => HERE)).checked).toBeWithin(PLACES, 2 * PLACES);
 }, 180_000);
 
+test('a good token that took nothing from the budget of its address gives nothing back', async () => {
+  await using workload = await startFlooded();
+  const { flood, use } = callsTo(workload);
+  const good = await Promise.all(Array.from({ length: BURST }, (_, jti) => workload.token({ jti })));
+  const falses = (count: number) => falseTokens(good[0] as string, count);
+  expect(await flood(falses(BURST), () => HERE)).toEqual({ checked: BURST, refused: 0 });
+  for (let at = 0; at < BURST; at += PLACES) {
+    const responses = await Promise.all(good.slice(at, at + PLACES).map((token) => use(token, HERE)));
+    expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]));
+  }
+  expect((await flood(falses(FLOOD), () => HERE)).checked).toBeWithin(PLACES, 2 * PLACES);
+}, 180_000);
+
 test('a good token without kid that finds no place is 429, whatever keys of the set it was not tried with', async () => {
   await using workload = await startFlooded();
   const { use, flood } = callsTo(workload);

@@ -12,6 +12,9 @@ import { startWorkload } from './workload.ts';
 /** With this bound no poll comes by itself while a test runs. */
 const LAG_MAX_MS = 60_000;
 
+/** Reads all rules. */
+const READ = 'FROM rules r LEFT JOIN issuers';
+
 interface Gate {
   /** Resolves when the server waits. */
   readonly made: Promise<unknown>;
@@ -30,7 +33,7 @@ async function startTwo() {
   async function gateOfRules(): Promise<Gate> {
     await elsewhere.keys('rule', 'add', keyId, '--issuer', issuer.url, '--subject', crypto.randomUUID());
     here.clock.sleep(LAG_MAX_MS); // then it reads them again
-    return slow.delayResponseTo('FROM rules r LEFT JOIN issuers');
+    return slow.delayResponseTo(READ);
   }
   return {
     here,
@@ -57,6 +60,10 @@ async function startTwo() {
       await Bun.write(file, JSON.stringify({ keys: [(await createKey()).jwk] }));
       await workload.addRule('--jwks', file);
     },
+    /** Binds the key to another server, or to none, as a database shell does. */
+    bind: (resource: string | null) =>
+      slow.execute(`UPDATE api_keys SET resource = nullif(?, '') WHERE id = ?`, resource ?? '', keyId),
+    gateOfRead: () => slow.delayResponseTo(READ),
     endRule: () => elsewhere.keys('rule', 'remove', ruleId),
     /** An own change, after which this server knows those of others, too. */
     changeHere: () => here.call('revoke_api_key', { keyId: other.id }, alice),
@@ -122,4 +129,20 @@ test('the rules come too late twice: a token is let in by no key set that was re
   second.release();
   expect(await waiting).toBe(503);
   expect(await status(one)).toBe(401);
+});
+
+test('a key is bound otherwise while the rules are read: they are not kept as they were', async () => {
+  await using two = await startTwo();
+  const { here, token, bind, gateOfRead, changeHere, status } = two;
+  await bind('https://another.example');
+  here.clock.sleep(LAG_MAX_MS);
+  expect(await status(`sk_test_${'0'.repeat(64)}`)).toBe(401); // which polls
+  const gate = gateOfRead();
+  const first = status(await token());
+  await gate.made;
+  await bind(null);
+  await changeHere();
+  gate.release();
+  expect([200, 401]).toContain(await first);
+  expect(await status(await token())).toBe(200);
 });
