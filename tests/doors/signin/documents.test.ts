@@ -378,6 +378,17 @@ test('made-up redirects of clients under a wildcard share the budget of made-up 
 });
 
 describe('how long a document counts', () => {
+  test('a request without a redirect reads none again', async () => {
+    const id = publish();
+    await using app = await createTestApp({ env: envOf(id) });
+    await open(app, id);
+    app.clock.advance(30_000);
+    const page = pageOf(app, id);
+    page.searchParams.delete('redirect_uri');
+    expect((await fetch(page, { redirect: 'manual' })).status).toBe(400);
+    expect(vendor.hits(pathOf(id))).toBe(1);
+  });
+
   test('as it says, from 5 minutes to 24 hours, an hour unless it says; many at once are one fetch', async () => {
     const kept: [string, number][] = [
       ['', 3600],
