@@ -163,6 +163,30 @@ test('a revocation that arrives once more, late, ends no key made since', async 
   expect((await remote.useKey(key)).status).toBe(200);
 });
 
+test('a key in place of an id is sent to no database', async () => {
+  await using sqld = await startPrimary();
+  await using proxy = await startProxy(sqld.url);
+  await using remote = await createTestApp({ store: storeOn({ DATABASE_URL: proxy.url }), env: ADMINS });
+  const { key } = await remote.createKey('alice');
+  const root = await adminOf(remote);
+  const page = (path: string, body: object) =>
+    fetch(`${remote.url}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...root },
+      body: JSON.stringify(body),
+    });
+  const found = [
+    (await remote.call('admin_update_key', { keyId: key, name: 'n' }, root)).status,
+    (await remote.call('admin_list_keys', { keyId: key }, root)).body.keys,
+    (await remote.call('admin_list_keys', { childrenOf: key }, root)).body.keys,
+    (await page('/keys/update', { keyId: key, name: 'n' })).status,
+    (await page('/keys/events', { keyId: key })).status,
+  ];
+  expect(found).toEqual([404, [], [], 404, 404]);
+  expect(proxy.sent('alice')).toBeGreaterThan(0);
+  expect(proxy.sent(key)).toBe(0);
+});
+
 describe('admin_update_key', () => {
   const RATE_LIMIT = { requests: 2, window: '1h' };
   const eventsOf = (keyId: string) => eventsIn(app, '--key', keyId);
