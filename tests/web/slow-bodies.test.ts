@@ -1,9 +1,11 @@
 // Bodies that come slowly or never to their end: what they hold while they are read, and who makes room for whom.
 
 import { expect, test } from 'bun:test';
-import { type HttpSocket, openHttpSocket, postText } from '../support/http-socket.ts';
-import { post, request } from '../support/mcp.ts';
+import { defineTool, ok } from '../../src/start/package/index.ts';
+import { type HttpSocket, openHttpSocket, postText, sendOverSocket } from '../support/http-socket.ts';
+import { call, post, request } from '../support/mcp.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
+import { anyone, noInput } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const MIB = 1024 * 1024;
@@ -15,6 +17,9 @@ const ping = (bytes: number) => {
   return body.replace('""', `"${'x'.repeat(bytes - body.length)}"`);
 };
 const LONG = ping(MIB);
+
+const CHUNKED_HEAD =
+  'POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n';
 
 const status = async (app: TestApp, body: string) => (await post(app, body)).status;
 
@@ -44,6 +49,42 @@ test('bodies without their last byte are counted before they are read, and make 
   expect(await status(app, LONG)).toBe(200);
   await waitFor(() => responses(slow).length > 0);
   expect(responses(slow)).toEqual(['HTTP/1.1 503']);
+});
+
+test('a body of no announced length is counted as it comes, once it is longer than a head may be', async () => {
+  await using app = await createTestApp();
+  await beginAll(app, 1, MOST - 1);
+  const last = await openHttpSocket(app.url);
+  last.socket.write(postText('/mcp', '{', { 'Content-Length': String(MIB - 8 * 1024) }));
+  await waitFor(async () => (await status(app, ping(17 * 1024))) === 503);
+  const chunked = async (bytes: number) => {
+    const text = `${CHUNKED_HEAD}${bytes.toString(16)}\r\n${ping(bytes)}\r\n0\r\n\r\n`;
+    return (await sendOverSocket(app.url, text)).status;
+  };
+  expect([await chunked(16 * 1024), await chunked(17 * 1024)]).toEqual([200, 503]);
+});
+
+test('whole bodies keep their room until their requests are over: nothing is gained by cutting them off', async () => {
+  const finished = Promise.withResolvers<void>();
+  let running = 0;
+  const waiting = defineTool(anyone, {
+    ...noInput('waiting'),
+    async run() {
+      running += 1;
+      await finished.promise;
+      return ok({ content: [] });
+    },
+  });
+  await using app = await createTestApp({ tools: () => [waiting] });
+  const long = JSON.stringify(call('waiting', {}, { _meta: { padding: 'x'.repeat(MIB - 1024) } }));
+  const calls = Array.from({ length: MOST }, () => status(app, long));
+  await waitFor(() => running === MOST);
+  expect(await status(app, LONG)).toBe(503);
+  app.clock.advance(1001);
+  expect(await status(app, LONG)).toBe(503);
+  finished.resolve();
+  expect(new Set(await Promise.all(calls))).toEqual(new Set([200]));
+  expect(await status(app, LONG)).toBe(200);
 });
 
 test('a refused body needs no byte to be sent, and takes no room', async () => {
