@@ -56,6 +56,17 @@ describe('tools/list', () => {
     }
   });
 
+  test('a tool in JavaScript may have each annotation of MCP, a title for lists too', async () => {
+    const annotations = { title: 'Short', readOnlyHint: true };
+    const titled = defineTool(anyone, {
+      ...noInput('titled'),
+      annotations: annotations as never,
+      run: () => ok({ content: [] }),
+    });
+    await using own = await createTestApp({ tools: () => [titled] });
+    expect((await post(own, request('tools/list'))).body.result.tools[0].annotations).toEqual(annotations);
+  });
+
   test('links a widget under both names clients know', async () => {
     const { tools } = (await post(app, request('tools/list'))).body.result;
     const uri = 'ui://widget/api-key-created.html';
