@@ -1,7 +1,6 @@
 // Renders the pages of /authorize: one asks for a key and says who gets it, one says why nobody does. They have no
 // script and no cookie. They show parts of the request as text, but never the key.
 
-import { hasTwice } from '../../api/oauth.ts';
 import { isLoopbackRedirect } from '../../config/redirects.ts';
 import { escaped, inlineHashes } from '../../ground/html.ts';
 import { SERVER_NAME } from '../../ground/server-info.ts';
@@ -45,7 +44,7 @@ function hiddenFields(request: AuthorizationRequest): string {
 /** Returns what a person has sent, with the `state` that the page got. */
 export function sentForm(form: URLSearchParams): URLSearchParams {
   const exact = new URLSearchParams(form.get(EXACT_STATE) ?? '').get('state');
-  if (exact !== null && !hasTwice(form)) form.set('state', exact);
+  if (exact !== null) form.set('state', exact);
   return form;
 }
 
