@@ -47,7 +47,7 @@ export async function addRule(request: RuleRequest, options: AddingOptions) {
   }
   const same = rules.find((rule) => isSame(rule, asked));
   if (same !== undefined) {
-    if (keySet !== undefined && keySet !== same.keySet) {
+    if (keySet !== undefined) {
       const fault = await issuerFault(request, rules, options);
       if (fault !== null) return err(fault);
       await store.setKeySet(same, keySet);
