@@ -67,7 +67,7 @@ function keyFor(asking: Asking): Promise<string> {
   const { kept, wish, scopes } = asking;
   const find = ({ key }: Kept) => key;
   return known(asking, find, async (refused) => {
-    if (refused !== undefined) await withoutKey(kept, refused);
+    if (refused !== undefined) await withoutKey(kept);
     return asked(asking, wish, scopes);
   });
 }
@@ -102,10 +102,7 @@ async function known(
   return kept.alone(newer, () => renew(key));
 }
 
-const withoutKey = (kept: KeptKeys, refused: string): Promise<void> =>
-  kept.change((own) => {
-    if (own.key === refused) delete own.key;
-  });
+const withoutKey = (kept: KeptKeys): Promise<void> => kept.change((own) => void delete own.key);
 
 async function makeChild(asking: Asking, livesMs: number): Promise<string> {
   const { server, kept, scopes, name, wish, signal } = asking;
@@ -134,7 +131,7 @@ async function makeChild(asking: Asking, livesMs: number): Promise<string> {
   const state = verdictIn(made) === 'invalid_grant' ? await keyStateOf(asking, parent) : 'unknown';
   if (state === 'good') throw new CommandError('the kept key has no scope "delegate": make one that has');
   if (state === 'unknown') throw new CommandError(`the server makes no such key: ${saidBy(made)}`);
-  await withoutKey(kept, parent);
+  await withoutKey(kept);
   return askForParent();
 }
 
