@@ -109,8 +109,8 @@ test('a body that stands still is waited for while nobody needs its room', async
 
 test('a body that keeps moving is read to its end beside others that send a byte now and then', async () => {
   await using app = await createTestApp();
+  const steady = await begin(app, 0); // the first that would have to make room
   const dripping = await beginAll(app, 0, MOST - 1);
-  const steady = await begin(app, 0);
   await isFull(app);
   const pieceBytes = 64 * 1024;
   for (let sent = 0; sent < MIB; sent += pieceBytes) {
