@@ -368,6 +368,11 @@ test.each<[string, string, string | RegExp]>([
     /:2:\d+: sequence: expected the guard of scopes after that of the API key$/,
   ],
   [
+    'scopes before the key, after a guard of its own',
+    inSequence('() => {}', "guards.scopes('read')", 'guards.apiKey'),
+    /:2:\d+: sequence: expected the guard of scopes after that of the API key$/,
+  ],
+  [
     'scopes without a key',
     guarded("guards.scopes('read')"),
     'a: expected guards.apiKey before guards.scopes: only keys have scopes',
