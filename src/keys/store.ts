@@ -27,7 +27,7 @@ export interface Found extends ReadCounts {
 }
 
 export interface FindOptions {
-  /** A replica may answer while it is at this position; null: only the primary. */
+  /** A replica may answer what is known at this position; null: only the primary. */
   readonly at: ReachedPosition | null;
   readonly withinMs: number;
   readonly fairnessKey?: string | undefined;

@@ -101,7 +101,7 @@ function createFind(
     return { position, found };
   }
 
-  /** Reads from the replica; null: it is elsewhere than at that position, or does not respond. */
+  /** Reads from the replica; null: it can't say what is known at that position, or does not respond. */
   async function readReplica(statement: Statement, asOf: CountsAsOf, at: ReachedPosition | null) {
     const rows = at && replica && (await replica.read(statement, at));
     const read = rows && foundIn(rows, asOf, () => null);

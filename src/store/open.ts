@@ -102,7 +102,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
     },
     /** Passes a page of the change feed to the replica and the upkeep. */
     onPage(reached: ReachedPosition, page: FeedPage): void {
-      if (reached.databaseId !== '' && isLost(reached, page)) replica?.discard();
+      replica?.polled(reached.databaseId !== '' && isLost(reached, page));
       upkeep?.onPage(page);
     },
     /**

@@ -166,6 +166,23 @@ describe('reading', () => {
     expect((await db.execute('SELECT active FROM api_keys')).rows[0]?.active).toBe(0);
   });
 
+  test('a replica that follows more often than its process polls is read, once its primary has confirmed it', async () => {
+    await using proxy = await startProxy(sqld.url);
+    await using maker = await createTestApp({ store: storeOn(sqld.env) });
+    const keys = await keysOf(maker, 100);
+    const env = { REVOCATION_LAG_MAX_MS: '60000' };
+    await using edge = await createTestApp({ store: withReplica(newFile(), proxy.url), env, clock: maker.clock });
+    await opened(edge);
+    await waitFor(async () => (await replicaState(edge)) === 'in_use');
+    const isFromReplica = async () => (await statementsFor(edge, keys.splice(0, 1), proxy.statements)) === 0;
+    await waitFor(isFromReplica);
+    await changeOne(maker);
+    maker.clock.advance(1500); // it follows; its process has polled, and does so again after 15 s
+    await waitFor(isFromReplica);
+    expect(keys.length).toBeGreaterThan(50);
+    expect(await isFromReplica()).toBe(true);
+  });
+
   test('a replica that is ahead of its process says nothing, as the primary may have lost what it holds', async () => {
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const [{ clock }, { id, key }, file] = [maker, await maker.createKey('alice'), newFile()];
