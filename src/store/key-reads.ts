@@ -66,13 +66,15 @@ const NEWEST_FIRST = 'ORDER BY k.created_at_ms DESC, k.row DESC';
 
 const LISTED_BYTES = `${TEXT_BYTES} + ${LISTED_KEY_BYTES_MIN} AS bytes`;
 
-// As many keys as begin within the bytes, by a running sum over no more than would fit without text; and one more, if there
-// is one.
-const LIST = `SELECT ${LISTED_COLUMNS}, ${LISTED_BYTES}
-FROM api_keys k WHERE ${AFTER} ${NEWEST_FIRST} LIMIT (SELECT count(*) + 1 FROM (
-SELECT sum(bytes) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (
-SELECT ${LISTED_BYTES} FROM api_keys k
-WHERE ${AFTER} ${NEWEST_FIRST} LIMIT min(?5, CAST(?4 / ${LISTED_KEY_BYTES_MIN} AS INTEGER) + 1))) WHERE before IS NULL OR before < ?4)`;
+const NEWEST_BYTES = `SELECT ${LISTED_BYTES} FROM api_keys k
+WHERE ${AFTER} ${NEWEST_FIRST} LIMIT min(?5, CAST(?4 / ${LISTED_KEY_BYTES_MIN} AS INTEGER) + 1)`;
+
+// As many keys as begin within the bytes, and one more, if there is one. Only where not all fit a running sum counts them,
+// which would take a third of a short list's time.
+const LIST = `SELECT ${LISTED_COLUMNS}, ${LISTED_BYTES} FROM api_keys k
+WHERE ${AFTER} ${NEWEST_FIRST} LIMIT 1 + iif((SELECT sum(bytes) FROM (${NEWEST_BYTES})) < ?4, ?5, (SELECT count(*) FROM (
+SELECT sum(bytes) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (${NEWEST_BYTES}))
+WHERE before IS NULL OR before < ?4))`;
 
 /** The position before the first row of a list: greater than any integer of a row, even beyond 2^53. */
 export const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_VALUE, row: Number.MAX_VALUE };
