@@ -27,8 +27,10 @@ export interface Found extends ReadCounts {
 }
 
 export interface FindOptions {
-  /** A replica may answer what is known at this position; null: only the primary. */
+  /** A replica may answer while it is at this position; null: only the primary. */
   readonly at: ReachedPosition | null;
+  /** Is called if the replica is ahead of it. */
+  readonly onAhead?: () => void;
   readonly withinMs: number;
   readonly fairnessKey?: string | undefined;
   readonly asOf: CountsAsOf;

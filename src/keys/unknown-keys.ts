@@ -7,7 +7,7 @@ import { networkOf } from '../ground/ip.ts';
 import type { TokenBuckets } from '../ground/limits/rates.ts';
 import { createReservoir, type Reservoir } from '../ground/limits/reservoir.ts';
 import type { Problem } from '../ground/problem.ts';
-import { err, ok, type Result } from '../ground/result.ts';
+import { err, ok, outageIn, type Result } from '../ground/result.ts';
 import { type Clock, sleep } from '../ground/runtime.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
@@ -141,14 +141,15 @@ export function tooMany(source: string, { requestId, lookupKeyId: keyId }: Calle
 export type ReadKeys = ReturnType<typeof createReadKeys>;
 
 export const createReadKeys =
-  (store: KeyStore, feed: Pick<Feed, 'position' | 'queryTimeoutMs'>, usage: Usage) =>
+  (store: KeyStore, feed: Pick<Feed, 'position' | 'queryTimeoutMs' | 'pollNow'>, usage: Usage) =>
   (
     hashes: readonly string[],
     { mayUseReplica, fairnessKey }: { readonly mayUseReplica: boolean; readonly fairnessKey?: string },
   ) => {
     const at = mayUseReplica && usage.knowsAllCounts() ? feed.position : null;
     const asOf = usage.countsAsOf();
-    return store.findByHashes(hashes, { at, withinMs: feed.queryTimeoutMs, fairnessKey, asOf });
+    const onAhead = () => void feed.pollNow().catch(outageIn); // or it would say nothing until the next poll
+    return store.findByHashes(hashes, { at, onAhead, withinMs: feed.queryTimeoutMs, fairnessKey, asOf });
   };
 
 export type UnknownKeys = ReturnType<typeof createLookups<Found>>;

@@ -103,20 +103,20 @@ function createFind(
     return { position, found };
   }
 
-  /** Reads from the replica; null: it can't say what is known at that position, or does not respond. */
-  async function readReplica(statement: Statement, asOf: CountsAsOf, at: ReachedPosition | null) {
-    const rows = at && replica && (await replica.read(statement, at));
+  /** Reads from the replica; null: it is elsewhere than at that position, or does not respond. */
+  async function readReplica(statement: Statement, asOf: CountsAsOf, at: ReachedPosition | null, onAhead: () => void) {
+    const rows = at && replica && (await replica.read(statement, at, onAhead));
     const read = rows && foundIn(rows, asOf, () => null);
     return read && hasReached(read.position, at as ReachedPosition) ? read : null;
   }
 
-  return async (keyHashes, { at, withinMs, fairnessKey, asOf }) => {
+  return async (keyHashes, { at, onAhead = () => {}, withinMs, fairnessKey, asOf }) => {
     const ask = (hashes: readonly string[]): Statement => ({
       sql,
       args: [JSON.stringify(hashes), ...countArgs(asOf)],
       fairnessKey,
     });
-    const copied = await readReplica(ask(keyHashes), asOf, at);
+    const copied = await readReplica(ask(keyHashes), asOf, at, onAhead);
     const missing = copied ? keyHashes.filter((hash) => !isWhole(copied.found.get(hash))) : keyHashes;
     const { position, found } =
       copied && missing.length === 0 ? copied : foundIn(await primary.read(ask(missing), withinMs), asOf, countsOf);

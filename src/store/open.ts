@@ -102,7 +102,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
     },
     /** Passes a page of the change feed to the replica and the upkeep. */
     onPage(reached: ReachedPosition, page: FeedPage): void {
-      replica?.polled(reached.databaseId !== '' && isLost(reached, page));
+      if (reached.databaseId !== '' && isLost(reached, page)) replica?.discard();
       upkeep?.onPage(page);
     },
     /**

@@ -116,7 +116,11 @@ export function processesOn(
       const holders = new Map<string, Holder>();
       const readFrom = async (from: KeyStore) => {
         const position = { databaseId: '', seq: 0, mark: null };
-        const readKeys = createReadKeys(from, { position, queryTimeoutMs: READ_MS_MAX }, usage);
+        const readKeys = createReadKeys(
+          from,
+          { position, queryTimeoutMs: READ_MS_MAX, pollNow: async () => {} },
+          usage,
+        );
         const found = await readKeys(
           records.map(({ keyHash }) => keyHash),
           { mayUseReplica: false },

@@ -57,10 +57,6 @@ export class Replica {
   /** Whether the path is another version's now, so that no thread could open the file. */
   #isAlone = false;
   #isStopping = false;
-  /** A position at which its primary was, and when it was asked for that (monotonic). */
-  #confirmed: { readonly at: ReachedPosition; readonly fromMs: number } | null = null;
-  /** When its process has polled the primary last (monotonic). */
-  #polledAtMs = Number.NEGATIVE_INFINITY;
 
   constructor({ file, readPrimary, clock, log }: ReplicaOptions) {
     this.#file = file;
@@ -79,19 +75,15 @@ export class Replica {
   }
 
   /**
-   * Reads one statement; null if the replica does not respond, is behind its process, which is at this position, or ahead of
-   * it by changes that the primary may have lost before the process polled.
+   * Reads one statement; null if the replica does not respond, or is elsewhere than at this position. Ahead of it, it may hold
+   * what the primary has lost meanwhile: then it calls `onAhead`.
    */
-  async read(statement: Statement, at: ReachedPosition): Promise<readonly Row[] | null> {
+  async read(statement: Statement, at: ReachedPosition, onAhead: () => void): Promise<readonly Row[] | null> {
     const position = await this.#position();
-    if (position === null || !(isSame(position, at) || this.#isAhead(position, at))) return null;
-    return this.#readFile(statement);
-  }
-
-  #isAhead(position: ReachedPosition, at: ReachedPosition): boolean {
-    const confirmed = this.#confirmed;
-    if (confirmed === null || confirmed.fromMs <= this.#polledAtMs) return false;
-    return isSame(position, confirmed.at) && hasReached(position, at);
+    if (position === null) return null;
+    if (isSame(position, at)) return this.#readFile(statement);
+    if (hasReached(position, at)) onAhead();
+    return null;
   }
 
   async #position(): Promise<ReachedPosition | null> {
@@ -116,10 +108,8 @@ export class Replica {
     return hasReached(position, reached) ? 'in_use' : 'catching_up';
   };
 
-  /** Notes that its process has polled the primary. Drops the replica's data if that was replaced. */
-  polled(isReplaced: boolean): void {
-    this.#polledAtMs = this.#clock.monotonicMs();
-    if (!isReplaced) return;
+  /** Drops the replica's data after the primary was replaced. */
+  discard(): void {
     if (this.#state.is !== 'not_open') this.#state = { is: 'replaced', local: this.#state.local };
     this.#following.runNow();
   }
@@ -136,16 +126,13 @@ export class Replica {
       const pair = { readPrimary: this.#readPrimary, clock: this.#clock };
       let local: Database;
       let step: Step;
-      let fromMs: number;
       do {
         local = await this.#opened();
         const before = this.#state;
         const startWriting = this.#isAlone ? null : () => createFileThread(this.#file);
-        fromMs = this.#clock.monotonicMs();
         step = await followOn({ ...pair, local, startWriting }, before.is === 'replaced');
         if ((step === 'begun' || step === 'begun_anew') && this.#state === before) this.#begun(local, step, before);
-      } while (typeof step === 'string');
-      this.#confirmed = { at: step, fromMs };
+      } while (step !== 'done');
       if (!this.#isStopping) this.#reached(local);
     } catch (error) {
       this.#failed(error);

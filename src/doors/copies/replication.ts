@@ -41,9 +41,9 @@ export interface Pair {
 
 /**
  * The result of a step. `begun_anew`: the file is another database's, or holds what its primary has lost, and is empty now;
- * `begun`: it was empty before. `moved`: another step may find more. A position: there is nothing more, the primary was there.
+ * `begun`: it was empty before. `moved`: another step may find more. `done`: there is nothing more.
  */
-export type Step = 'begun' | 'begun_anew' | 'moved' | ReachedPosition;
+export type Step = 'begun' | 'begun_anew' | 'moved' | 'done';
 
 export const positionOf = (row: Row): ReachedPosition => ({
   databaseId: String(row.database_id),
@@ -115,16 +115,15 @@ async function copyAll(pair: Stepping, from: ReachedPosition, databaseId: string
 /** Applies a page of changes, and after the last one copies new keys. */
 async function takeChanges(pair: Stepping, from: ReachedPosition, { databaseId, changes }: FeedPage): Promise<Step> {
   const last = changes.at(-1);
-  const to = last === undefined ? from : { databaseId, seq: last.seq, mark: last.mark };
   if (last !== undefined) {
     const changed = changes.map((change) => change.changed);
     const copying = { from: pair.readPrimary, copy: pair.local.read, tables: COPIED };
     const statements = await putChanged(copying, changed);
-    await moveOn(pair.few(), from, to, statements);
+    await moveOn(pair.few(), from, { databaseId, seq: last.seq, mark: last.mark }, statements);
   }
   if (changes.length === FEED_PAGE_MAX) return 'moved';
   await takeNewer(pair, await positionIn(pair));
-  return to;
+  return 'done';
 }
 
 /** Copies new rows, and deletes as many old ones, whose removal isn't announced. */

@@ -29,12 +29,12 @@ const USES_PER_WRITE = 1000;
 export interface Replica {
   /** Opens it, once the primary is known to respond. */
   open(): void;
-  /** Reads one statement; null if the replica can't say what a process at this position must know, or does not respond. */
-  read(statement: Statement, at: ReachedPosition): Promise<readonly Row[] | null>;
+  /** Reads one statement; null if the replica is elsewhere than at this position, maybe ahead, or does not respond. */
+  read(statement: Statement, at: ReachedPosition, onAhead: () => void): Promise<readonly Row[] | null>;
   /** Returns its state, as seen by a process that has seen everything up to `reached`. */
   state(reached: ReachedPosition): Promise<string>;
-  /** Notes that its process has polled the primary. Drops the replica's data if that was replaced. */
-  polled(isReplaced: boolean): void;
+  /** Drops the replica's data after the primary was replaced. */
+  discard(): void;
   close(): Promise<void>;
 }
 

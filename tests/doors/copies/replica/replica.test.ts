@@ -166,7 +166,7 @@ describe('reading', () => {
     expect((await db.execute('SELECT active FROM api_keys')).rows[0]?.active).toBe(0);
   });
 
-  test('a replica that follows more often than its process polls is read, once its primary has confirmed it', async () => {
+  test('a replica that follows more often than its process polls is read, after one key that is not', async () => {
     await using proxy = await startProxy(sqld.url);
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const keys = await keysOf(maker, 100);
