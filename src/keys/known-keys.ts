@@ -40,7 +40,7 @@ export interface KnownKey extends PresentedKey {
   readonly holder: Holder | null;
   /** Monotonic. */
   staleAtMs: number;
-  /** The version of changed owners when it was read. */
+  /** The version of changed owners when its read began. */
   readVersion: number;
 }
 
@@ -115,9 +115,10 @@ export class KnownKeys {
 
   async #find(keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> {
     const { unknownKeys } = this.#options;
+    const { version } = this.#owners;
     const find = this.#usable.get(keyHash) === undefined ? unknownKeys.find : unknownKeys.findAgain;
     const found = await find(keyHash, caller);
-    return found.ok ? ok(this.#keep(keyHash, found.value)) : found;
+    return found.ok ? ok(this.#keep(keyHash, found.value, version)) : found;
   }
 
   /**
@@ -125,8 +126,9 @@ export class KnownKeys {
    * holder. `mayUseReplica`: a replica may answer.
    */
   async readAll(keyHashes: readonly string[], mayUseReplica: boolean): Promise<ReadonlyMap<string, KnownKey | null>> {
+    const { version } = this.#owners;
     const found = await this.#options.readKeys(keyHashes, { mayUseReplica });
-    return new Map(keyHashes.map((keyHash) => [keyHash, this.#keep(keyHash, found(keyHash))]));
+    return new Map(keyHashes.map((keyHash) => [keyHash, this.#keep(keyHash, found(keyHash), version)]));
   }
 
   /** Caches a key as refused once it has expired. */
@@ -161,24 +163,24 @@ export class KnownKeys {
 
   /**
    * Caches what was read, with the parent of a derived key, if the feed will report every later change of it. Whoever
-   * asked before may use it anyway.
+   * asked before may use it anyway. `version`: of changed owners when the read began, as numbers prove nothing after a reset.
    */
-  #keep(keyHash: string, found: Found): KnownKey | null {
+  #keep(keyHash: string, found: Found, version: number): KnownKey | null {
     const { record, position } = found;
     // A feed ahead of what was read may have reported a later change.
     const isCurrent = hasReached(position, this.#options.feed.position);
-    if (record === null) return this.#keepOne(keyHash, null, null, isCurrent);
+    if (record === null) return this.#keepOne(keyHash, null, null, isCurrent, version);
     const counted = countedKey(record);
     const lasts = counted !== null && whyEnded(counted, this.#options.clock.nowMs()) === null;
     const holder = lasts ? this.#options.usage.holderOf(counted, found, isCurrent) : null;
     const { parent } = record;
-    if (parent !== null) parent.key = this.#keepOne(parent.keyHash, parent.key, holder, isCurrent);
-    return this.#keepOne(keyHash, record, holder, isCurrent);
+    if (parent !== null) parent.key = this.#keepOne(parent.keyHash, parent.key, holder, isCurrent, version);
+    return this.#keepOne(keyHash, record, holder, isCurrent, version);
   }
 
-  #keepOne(keyHash: string, record: PresentedKey | null, read: Holder | null, isCurrent: boolean) {
+  #keepOne(keyHash: string, record: PresentedKey | null, read: Holder | null, isCurrent: boolean, readVersion: number) {
     const { clock, usage } = this.#options;
-    const entry = { staleAtMs: clock.monotonicMs() + randomTtlMs(), readVersion: this.#owners.version };
+    const entry = { staleAtMs: clock.monotonicMs() + randomTtlMs(), readVersion };
     if (!isCurrent) return record && Object.assign(record, entry, { holder: read });
     if (record !== null && refusalAt(record, clock.nowMs()) === null) {
       const before = this.#usable.get(keyHash);

@@ -183,6 +183,40 @@ describe('reading', () => {
     expect(await isFromReplica()).toBe(true);
   });
 
+  test('what a replica says is not kept once a poll has seen another history', async () => {
+    await using proxy = await startProxy(sqld.url);
+    await using maker = await createTestApp({ store: storeOn(sqld.env) });
+    const [{ clock }, { id, key }, spare] = [maker, await maker.createKey('bob'), await keysOf(maker, 50)];
+    await changeOne(maker);
+    using primary = openDatabase(sqld.url);
+    const kept = Number((await primary.execute('SELECT max(seq) AS seq FROM changes')).rows[0]?.seq);
+    const env = { REVOCATION_LAG_MAX_MS: '60000' };
+    await using edge = await createTestApp({ store: withReplica(newFile(), proxy.url), env, clock });
+    await opened(edge);
+    const isFromReplica = async () => (await statementsFor(edge, spare.splice(0, 1), proxy.statements)) === 0;
+    await waitFor(isFromReplica);
+    await changeOne(edge);
+    await changeOne(edge);
+    clock.advance(1500); // it follows
+    await waitFor(isFromReplica);
+    await loseAfter(primary, kept);
+    await maker.call('revoke_api_key', { keyId: id }, await bearer(maker, 'bob'));
+    const [first, second] = ['0', '1'].map((digit) => `sk_test_${digit.repeat(64)}`) as [string, string];
+    const before = proxy.delayResponseTo(hashOf(first));
+    const called = [edge.useKey(first)];
+    await before.made;
+    called.push(edge.useKey(key), edge.useKey(second)); // wait for the first, as they come from one address
+    await replicaState(edge);
+    const gate = proxy.delayResponseTo(hashOf(second));
+    before.release();
+    await gate.made;
+    expect(proxy.sent(hashOf(key))).toBe(0);
+    await changeOne(edge); // polls
+    gate.release();
+    expect((await Promise.all(called)).map(({ status }) => status)).toEqual([401, 200, 401]);
+    expect((await edge.useKey(key)).status).toBe(401);
+  });
+
   test('a replica that is ahead of its process says nothing, as the primary may have lost what it holds', async () => {
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const [{ clock }, { id, key }, file] = [maker, await maker.createKey('alice'), newFile()];
