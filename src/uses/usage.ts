@@ -31,7 +31,8 @@ export function createUsage(options: UsageOptions) {
   const exchange = new Exchange({ store, holders: known, instance, clock, log, onTotals: logShare });
 
   /** Returns the key's holder and its owner's. */
-  const holdersOf = (key: Holder): readonly Holder[] => known.withOwner(known.current(key), clock.nowMs());
+  const holdersOf = (key: Holder, nowMs = clock.nowMs()): readonly Holder[] =>
+    known.withOwner(known.current(key), nowMs);
 
   function count(holders: readonly Holder[], units: number): void {
     for (const holder of holders) {
@@ -67,7 +68,7 @@ export function createUsage(options: UsageOptions) {
     /** Counts a call if all limits admit its units. Returns the state of all limits, and why it is refused. In memory only. */
     admit(holder: Holder, units = 1) {
       const nowMs = clock.nowMs();
-      const holders = known.withOwner(known.current(holder), nowMs);
+      const holders = holdersOf(holder, nowMs);
       const refusal = refusalOf(holders, units, nowMs);
       if (refusal === null) count(holders, units);
       else for (const one of holders) logShare(one);
