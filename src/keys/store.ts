@@ -26,11 +26,17 @@ export interface Found extends ReadCounts {
   readonly record: PresentedKey | null;
 }
 
+/** Who asks a replica. */
+export interface ReplicaReader {
+  /** The position at which it may answer. */
+  readonly at: ReachedPosition;
+  /** Is called if the replica is ahead of that. */
+  onAhead(): void;
+}
+
 export interface FindOptions {
-  /** A replica may answer while it is at this position; null: only the primary. */
-  readonly at: ReachedPosition | null;
-  /** Is called if the replica is ahead of it. */
-  readonly onAhead?: () => void;
+  /** Asks a replica first; null: only the primary answers. */
+  readonly reader: ReplicaReader | null;
   readonly withinMs: number;
   readonly fairnessKey?: string | undefined;
   readonly asOf: CountsAsOf;

@@ -146,10 +146,10 @@ export const createReadKeys =
     hashes: readonly string[],
     { mayUseReplica, fairnessKey }: { readonly mayUseReplica: boolean; readonly fairnessKey?: string },
   ) => {
-    const at = mayUseReplica && usage.knowsAllCounts() ? feed.position : null;
     const asOf = usage.countsAsOf();
     const onAhead = () => void feed.pollNow().catch(outageIn); // or it would say nothing until the next poll
-    return store.findByHashes(hashes, { at, onAhead, withinMs: feed.queryTimeoutMs, fairnessKey, asOf });
+    const reader = mayUseReplica && usage.knowsAllCounts() ? { at: feed.position, onAhead } : null;
+    return store.findByHashes(hashes, { reader, withinMs: feed.queryTimeoutMs, fairnessKey, asOf });
   };
 
 export type UnknownKeys = ReturnType<typeof createLookups<Found>>;

@@ -1,14 +1,8 @@
 // Implements the reads of the key store: of records possibly from a replica, of everything else from the primary.
 
-import {
-  type ChangeMark,
-  FEED_PAGE_MAX,
-  type FeedPage,
-  hasReached,
-  type ReachedPosition,
-} from '../ground/change-feed.ts';
+import { type ChangeMark, FEED_PAGE_MAX, type FeedPage, hasReached } from '../ground/change-feed.ts';
 import type { ListedKey, PresentedKey } from '../keys/record.ts';
-import type { Found, KeyReads, ListPlace } from '../keys/store.ts';
+import type { Found, KeyReads, ListPlace, ReplicaReader } from '../keys/store.ts';
 import type { CountsAsOf, KeyCounts } from '../uses/store.ts';
 import { COUNTS, countArgs, countsOf, OWNER_COUNTS } from './counts.ts';
 import { type Database, firstOf, type Row, type Statement, textIn, type Value, wholeIn } from './database.ts';
@@ -103,20 +97,21 @@ function createFind(
     return { position, found };
   }
 
-  /** Reads from the replica; null: it is elsewhere than at that position, or does not respond. */
-  async function readReplica(statement: Statement, asOf: CountsAsOf, at: ReachedPosition | null, onAhead: () => void) {
-    const rows = at && replica && (await replica.read(statement, at, onAhead));
+  /** Reads from the replica; null: there is none, it is elsewhere than the reader, or does not respond. */
+  async function readReplica(statement: Statement, asOf: CountsAsOf, reader: ReplicaReader | null) {
+    if (replica === null || reader === null) return null;
+    const rows = await replica.read(statement, reader);
     const read = rows && foundIn(rows, asOf, () => null);
-    return read && hasReached(read.position, at as ReachedPosition) ? read : null;
+    return read && hasReached(read.position, reader.at) ? read : null;
   }
 
-  return async (keyHashes, { at, onAhead = () => {}, withinMs, fairnessKey, asOf }) => {
+  return async (keyHashes, { reader, withinMs, fairnessKey, asOf }) => {
     const ask = (hashes: readonly string[]): Statement => ({
       sql,
       args: [JSON.stringify(hashes), ...countArgs(asOf)],
       fairnessKey,
     });
-    const copied = await readReplica(ask(keyHashes), asOf, at, onAhead);
+    const copied = await readReplica(ask(keyHashes), asOf, reader);
     const missing = copied ? keyHashes.filter((hash) => !isWhole(copied.found.get(hash))) : keyHashes;
     const { position, found } =
       copied && missing.length === 0 ? copied : foundIn(await primary.read(ask(missing), withinMs), asOf, countsOf);

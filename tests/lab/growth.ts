@@ -42,7 +42,7 @@ async function measure(keys: number, hasUses: boolean): Promise<Record<string, n
     args: [SAMPLES],
   });
   const at = (nth: number) => rows[nth % rows.length] ?? {};
-  const asked = { at: null, withinMs: 5000, asOf: AS_OF };
+  const asked = { reader: null, withinMs: 5000, asOf: AS_OF };
   const unseen = await medianUs(SAMPLES, (nth) => store.findByHashes([String(at(nth).key_hash)], asked));
   const wrong = await medianUs(SAMPLES, () => store.findByHashes([randomBytes(32).toString('hex')], asked));
   const list = await medianUs(200, (nth) =>

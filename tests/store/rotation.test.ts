@@ -57,7 +57,7 @@ describe('a first use that is noted after', () => {
     const made = record({ id: 'id', keyHash: 'a', createdAtMs: 0 });
     await store.insert(made, 1000, origin);
     expect(await store.rotate(made, next('b', HOUR_MS), NOW_MS, origin)).toBe(true);
-    const { record: key } = (await store.findByHashes(['b'], { at: null, withinMs: 1000, asOf: AS_OF }))('b');
+    const { record: key } = (await store.findByHashes(['b'], { reader: null, withinMs: 1000, asOf: AS_OF }))('b');
     if (key === null) throw new Error('the next secret is not found');
     expect(key.presented).toBe('next');
     await between(store, key);

@@ -7,6 +7,7 @@ import { hasReached, isSame, type ReachedPosition } from '../../ground/change-fe
 import { isOutage } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
+import type { ReplicaReader } from '../../keys/store.ts';
 import type { Database, Row, Statement } from '../../store/database.ts';
 import { type FilePlace, placeOf } from '../../store/embedded/open.ts';
 import { createFileThread } from '../../store/embedded/thread.ts';
@@ -75,10 +76,10 @@ export class Replica {
   }
 
   /**
-   * Reads one statement; null if the replica does not respond, or is elsewhere than at this position. Ahead of it, it may hold
-   * what the primary has lost meanwhile: then it calls `onAhead`.
+   * Reads one statement; null if the replica does not respond, or is elsewhere than its reader. Ahead of that, it may hold
+   * what the primary has lost meanwhile.
    */
-  async read(statement: Statement, at: ReachedPosition, onAhead: () => void): Promise<readonly Row[] | null> {
+  async read(statement: Statement, { at, onAhead }: ReplicaReader): Promise<readonly Row[] | null> {
     const position = await this.#position();
     if (position === null) return null;
     if (isSame(position, at)) return this.#readFile(statement);

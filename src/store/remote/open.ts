@@ -6,6 +6,7 @@ import type { ReachedPosition } from '../../ground/change-feed.ts';
 import { isOutage, outageIn, StoreOutage } from '../../ground/result.ts';
 import { type Clock, type CreateHttpClient, withTimeout } from '../../ground/runtime.ts';
 import { shownUrl } from '../../ground/urls.ts';
+import type { ReplicaReader } from '../../keys/store.ts';
 import type { Log } from '../../watch/log.ts';
 import { createOutageLog } from '../../watch/outage.ts';
 import {
@@ -29,8 +30,8 @@ const USES_PER_WRITE = 1000;
 export interface Replica {
   /** Opens it, once the primary is known to respond. */
   open(): void;
-  /** Reads one statement; null if the replica is elsewhere than at this position, maybe ahead, or does not respond. */
-  read(statement: Statement, at: ReachedPosition, onAhead: () => void): Promise<readonly Row[] | null>;
+  /** Reads one statement; null if the replica is elsewhere than its reader, or does not respond. */
+  read(statement: Statement, reader: ReplicaReader): Promise<readonly Row[] | null>;
   /** Returns its state, as seen by a process that has seen everything up to `reached`. */
   state(reached: ReachedPosition): Promise<string>;
   /** Drops the replica's data after the primary was replaced. */
