@@ -4,18 +4,20 @@ import { describe, expect, test } from 'bun:test';
 import { symlinkSync, writeFileSync } from 'node:fs';
 import { connect as connectHttp2, constants } from 'node:http2';
 import type { Socket } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import * as v2 from '@modelcontextprotocol/client';
 import { SignJWT } from 'jose';
 import PACKAGE from '../../package.json';
 import { makeCertificate } from '../support/certificate.ts';
 import { userHeaders } from '../support/client.ts';
 import { run } from '../support/command.ts';
+import { readDocument } from '../support/documents.ts';
 import { rows } from '../support/everything.ts';
 import { diskFolder } from '../support/folder.ts';
 import { isWhole, openHttpSocket, openSocket, postText, sender, sendOverSocket } from '../support/http-socket.ts';
+import { productionFolder } from '../support/production.ts';
 import { startProxy } from '../support/proxy.ts';
-import { commandOf, type ServerProcess, startServer, untilOpen } from '../support/server-process.ts';
+import { commandOf, denoPath, type ServerProcess, startServer, untilOpen } from '../support/server-process.ts';
 import { leaseOf } from '../support/service.ts';
 import { freePorts, startSqld } from '../support/sqld.ts';
 import { readResponse, TEST_SECRET } from '../support/test-app.ts';
@@ -263,6 +265,22 @@ test('bun run start:deno ends in Deno itself: its launcher would be killed, and 
   expect(await server.stop()).toBe(0);
   await expect(fetch(server.url)).rejects.toThrow();
 });
+
+test('without Bun it is installed and started by Deno alone, as typed, and its token is good', async () => {
+  const folder = productionFolder();
+  const typed = readDocument('src/start/README.md').codeBlock('Deno', 'sh', 1).trim().split('\n');
+  const [install = '', serve = '', mint = ''] = typed;
+  expect(typed).toEqual([install, serve, mint]);
+  const env = { PATH: `${dirname(denoPath())}:/usr/bin:/bin`, HOME: process.env.HOME ?? folder };
+  const typing = (line: string) => run(['sh', '-c', line], { cwd: folder, env });
+  expect((await typing(install)).code).toBe(0);
+  await using server = await startServer({ command: ['sh', '-c', `exec ${serve}`], folder, env });
+  const minted = await typing(mint);
+  expect(minted).toMatchObject({ code: 0, stderr: '' });
+  const listed = await call(server, 'list_api_keys', '{}', { authorization: `Bearer ${minted.stdout.trim()}` });
+  expect(listed.body).toEqual({ keys: [] });
+  expect(await server.stop()).toBe(0);
+}, 180_000);
 
 test('it serves TLS itself, also over HTTP/2, which has no Host: the name that the client gives counts', async () => {
   const { certFile, keyFile, cert } = makeCertificate();
