@@ -94,7 +94,7 @@ async function registerAll(core: Core, ofDoors: readonly ToolFile[], options: Se
   const toolVariables = new Set<string>();
   const settings = settingsIn(env, toolVariables);
   const deps = { guards, keys, settings, ceilings: config.keyCeilings, keyReveal: config.keyReveal };
-  const make = tools ?? serverTools(config.sampleTool);
+  const make = tools ?? serverTools(config.sampleTool, config.keysPage !== null);
   const files = [
     { file: SERVER_FILE, make, makePrompts: prompts, resources },
     ...(tools === undefined ? ofDoors : []),

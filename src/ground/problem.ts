@@ -87,6 +87,7 @@ type Evident =
     }
   | { readonly code: 'insufficient_scope'; readonly required: readonly string[] }
   | { readonly code: 'scope_not_granted'; readonly grantable: readonly string[] }
+  | { readonly code: 'key_not_shown'; readonly lacksPage?: true }
   | { readonly code: 'not_found'; readonly healthAt?: string }
   | { readonly code: 'tool_not_found'; readonly lacksWidget?: true }
   | { readonly code: 'method_not_allowed'; readonly allow: string }
@@ -267,6 +268,8 @@ function exactDetail(problem: Problem): string | undefined {
       return `This path takes ${problem.allow.replace(/, (?=\w+$)/, ' and ')} alone`;
     case 'tool_not_found':
       return problem.lacksWidget && 'This tool has no widget';
+    case 'key_not_shown':
+      return problem.lacksPage && 'A new key is not shown to this client; use a client with widgets';
     case 'not_found':
       return problem.healthAt && `No such route; health is at ${problem.healthAt}`;
     case 'rate_limited':

@@ -57,7 +57,7 @@ export function keyRequestReader(ceilings: KeyCeilings) {
   };
 }
 
-export const createApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps) =>
+export const createApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps, hasPage: boolean) =>
   defineTool(guards.userJwt, {
     name: 'create_api_key',
     title: 'Create an API key',
@@ -71,7 +71,7 @@ export const createApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps) =>
       quota: v.optional(quotaFields),
     }),
     async run({ resource, ...decided }, call) {
-      const delivery = deliveryOf(keyReveal, call);
+      const delivery = deliveryOf(keyReveal, hasPage, call);
       if (!delivery.ok) return delivery;
       const created = await keys.create(actorOf(call), { ...requestOf(decided), resource });
       if (!created.ok) return created;

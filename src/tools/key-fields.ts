@@ -263,11 +263,15 @@ const IN_WIDGET = 'The widget shows the key to the user, once. It is not in this
 type NewKey = v.InferInput<v.StrictObjectSchema<typeof newKeyFields, undefined>>;
 
 /** Returns how a new key reaches its caller: in the result or only in the widget. Returns a problem if it can't. */
-export function deliveryOf(keyReveal: ToolDeps['keyReveal'], call: Call): Result<(made: MadeKey) => NewKey, Problem> {
+export function deliveryOf(
+  keyReveal: ToolDeps['keyReveal'],
+  hasPage: boolean,
+  call: Call,
+): Result<(made: MadeKey) => NewKey, Problem> {
   if (keyReveal === 'result' || call.audience === 'program') {
     return ok(({ key, record }) => ({ ...fieldsOf(record, call.caller), key, warning: WARNING }));
   }
-  if (call.audience === 'model') return err({ code: 'key_not_shown' });
+  if (call.audience === 'model') return err({ code: 'key_not_shown', ...(!hasPage && { lacksPage: true }) });
   return ok(({ key, record }) => {
     call.response.forWidget = { key, warning: WARNING };
     return { ...fieldsOf(record, call.caller), warning: IN_WIDGET };

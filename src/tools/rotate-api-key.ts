@@ -39,7 +39,7 @@ const previous = v.strictObject({
   overlapHours: v.number(),
 });
 
-export const rotateApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps) =>
+export const rotateApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps, hasPage: boolean) =>
   defineTool(guards.userJwt, {
     name: 'rotate_api_key',
     title: 'Rotate an API key',
@@ -49,7 +49,7 @@ export const rotateApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps) =>
     input: input(ceilings),
     output: v.strictObject({ ...newKeyFields, previous }),
     async run({ keyId, overlapHours = OVERLAP_HOURS_DEFAULT, expiresInDays }, call) {
-      const delivery = deliveryOf(keyReveal, call);
+      const delivery = deliveryOf(keyReveal, hasPage, call);
       if (!delivery.ok) return delivery;
       const rotated = await keys.rotate(actorOf(call), keyId, { overlapHours, expiresInDays });
       if (!rotated.ok) return rotated;

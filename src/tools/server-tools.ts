@@ -27,13 +27,13 @@ const OF_DOORS = ['list_keys', 'revoke_keys', 'update_key', 'list_owners', 'upda
 /** The names that no tool file may use, even if the tool is off. */
 export const RESERVED_NAMES: readonly string[] = [...Object.keys(TOOLS), ...OF_DOORS];
 
-/** Returns what creates the server's own tools, with or without the sample. */
+/** Returns what creates the server's own tools, with or without the sample. `hasPage`: there is the page /keys. */
 export const serverTools =
-  (sample: boolean): MakeTools =>
+  (sample: boolean, hasPage: boolean): MakeTools =>
   (deps) =>
     Object.values(TOOLS)
       .filter((make) => sample || make !== getData)
-      .map((make) => unvalidated(make(deps)));
+      .map((make) => unvalidated(make(deps, hasPage)));
 
 /** Removes the check of the output, which costs a tenth of a call: compiler and tests have checked these tools. */
 const unvalidated = (tool: Tool): Tool => ({ ...tool, validate: null });

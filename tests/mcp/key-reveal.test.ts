@@ -124,6 +124,16 @@ test('a new secret of a rotation is in _meta, too, or the key stays as it is', a
   expect((await app.useKey(key)).status).toBe(401);
 });
 
+test('without the page /keys nobody is sent there', async () => {
+  await using without = await createTestApp({ env: { KEY_REVEAL: 'widget', KEYS_PAGE: '0' } });
+  const { id } = await without.createKey('alice');
+  const alice = await bearer(without, 'alice');
+  for (const refused of [call('create_api_key', INPUT), call('rotate_api_key', { keyId: id })]) {
+    const { body } = await post(without, refused, alice);
+    expect(body.result.content[0].text).toBe('A new key is not shown to this client; use a client with widgets');
+  }
+});
+
 test('REST has the key in its response as ever', async () => {
   const { status, body } = await app.call('create_api_key', INPUT, headers);
   expect([status, body.key]).toEqual([200, expect.stringMatching(KEY)]);
