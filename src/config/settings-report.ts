@@ -32,7 +32,7 @@ const found = (env: Env, reasons: Reasons): readonly Doubt[] =>
 
 export const withoutEffect = (
   env: Env,
-  { database, authorizationServer, connect, mcpAuth, keysPage }: Config,
+  { database, authorizationServer, connect, mcpAuth, keysPage, keyDefaults }: Config,
 ): readonly Doubt[] =>
   found(env, {
     MCP_AUTH:
@@ -44,7 +44,9 @@ export const withoutEffect = (
     DATABASE_AUTH_TOKEN: database.mode === 'embedded' && 'the database is a file',
     KEYS_PAGE_SIGN_IN: keysPage === null && 'KEYS_PAGE is 0',
     KEYS_PAGE_CLIENT_ID: keysPage === null && 'KEYS_PAGE is 0',
-    KEYS_PAGE_SCOPE: !keysPage?.signIn && 'the page /keys has no KEYS_PAGE_CLIENT_ID',
+    KEYS_PAGE_SCOPE:
+      keysPage === null ? 'KEYS_PAGE is 0' : keysPage.signIn === null && 'the page /keys has no KEYS_PAGE_CLIENT_ID',
+    RATE_LIMIT_WINDOW: keyDefaults.rateLimit === null && 'RATE_LIMIT_REQUESTS is 0',
   });
 
 export const contradictions = (env: Env, { publicUrl, trustProxy, jwt, jwtAudience }: Config): readonly Doubt[] =>

@@ -30,6 +30,9 @@ describe('a variable without effect is named', () => {
     [{ KEYS_PAGE: '0', KEYS_PAGE_CLIENT_ID: 'page', ...ISSUER }, ['KEYS_PAGE_CLIENT_ID: KEYS_PAGE is 0']],
     [{ KEYS_PAGE_SCOPE: 'openid' }, ['KEYS_PAGE_SCOPE: the page /keys has no KEYS_PAGE_CLIENT_ID']],
     [{ KEYS_PAGE_SCOPE: 'openid', KEYS_PAGE_CLIENT_ID: 'page', ...ISSUER }, []],
+    [{ KEYS_PAGE: '0', KEYS_PAGE_SCOPE: 'openid' }, ['KEYS_PAGE_SCOPE: KEYS_PAGE is 0']],
+    [{ RATE_LIMIT_REQUESTS: '0', RATE_LIMIT_WINDOW: '1m' }, ['RATE_LIMIT_WINDOW: RATE_LIMIT_REQUESTS is 0']],
+    [{ RATE_LIMIT_WINDOW: '1m' }, []],
     [{ OAUTH_RESOURCES: 'https://mcp.example' }, []], // users may bind keys to it
     [REPLICA, []],
     [{}, []],
