@@ -49,7 +49,7 @@ export const withoutEffect = (
     RATE_LIMIT_WINDOW: keyDefaults.rateLimit === null && 'RATE_LIMIT_REQUESTS is 0',
   });
 
-export const contradictions = (env: Env, { publicUrl, trustProxy, jwt, jwtAudience }: Config): readonly Doubt[] =>
+export const contradictions = (env: Env, { publicUrl, tls, trustProxy, jwt, jwtAudience }: Config): readonly Doubt[] =>
   found(env, {
     TRUST_PROXY:
       trustProxy > 0 &&
@@ -58,10 +58,12 @@ export const contradictions = (env: Env, { publicUrl, trustProxy, jwt, jwtAudien
       (jwt.kind === 'jwks' || jwt.kind === 'discovery') &&
       `PUBLIC_URL is not set: no token of ${jwt.kind === 'jwks' ? 'JWT_JWKS_URL' : 'JWT_ISSUER'} has the audience that clients behind the proxy ask for`,
     PUBLIC_URL:
-      trustProxy > 0 &&
       publicUrl?.startsWith('http:') === true &&
-      !isLoopback(new URL(publicUrl).hostname) &&
-      'it is http, although TRUST_PROXY says that a proxy is in front: clients would be sent to plain HTTP',
+      (tls !== null
+        ? 'it is http, although TLS_CERT_FILE is set: clients would be sent to plain HTTP'
+        : trustProxy > 0 &&
+          !isLoopback(new URL(publicUrl).hostname) &&
+          'it is http, although TRUST_PROXY says that a proxy is in front: clients would be sent to plain HTTP'),
   });
 
 const NO_HOST_NAME = {

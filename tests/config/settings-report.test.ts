@@ -54,6 +54,16 @@ test.each([
 });
 
 test.each([
+  ['http://127.0.0.1:8080', true],
+  ['https://127.0.0.1:8080', false],
+])('PUBLIC_URL=%s beside a certificate contradicts it: %p', (PUBLIC_URL, expected) => {
+  const env = { PUBLIC_URL, TLS_CERT_FILE: './cert.pem', TLS_KEY_FILE: './key.pem' };
+  const config = parseConfig(env);
+  if (!config.ok) throw new Error(config.error.join('\n'));
+  expect(contradictions(env, config.value).map(({ variable }) => variable)).toEqual(expected ? ['PUBLIC_URL'] : []);
+});
+
+test.each([
   [{ TRUST_PROXY: '1', ...ISSUER }, true],
   [{ TRUST_PROXY: '1', JWT_JWKS_URL: 'https://id.example/jwks' }, true],
   [{ TRUST_PROXY: '1', ...ISSUER, PUBLIC_URL: 'https://keys.example' }, false],
