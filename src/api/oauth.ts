@@ -6,7 +6,7 @@ import { err, type Result } from '../ground/result.ts';
 import type { Log, LogFields } from '../watch/log.ts';
 import type { RequestContext } from '../web/context.ts';
 import { json } from '../web/headers.ts';
-import { oauthErrorResponse, withCode } from '../web/problem-response.ts';
+import { CLIENT_CHALLENGE, oauthErrorResponse, withCode } from '../web/problem-response.ts';
 
 /** The errors of /token, /register and /device_authorization. None of the sentences repeats what was sent. */
 const SENTENCES = {
@@ -54,8 +54,10 @@ export const createRefuse =
     if ('code' in refusal) return oauthErrorResponse(refusal, null, { describesAll: true });
     const { error, description = SENTENCES[error] } = refusal;
     logRefusal(log, route, context.requestId, refusal);
-    const body = { error, error_description: description };
-    return withCode(json(error === 'invalid_client' ? 401 : 400, body), error);
+    const isUnknown = error === 'invalid_client';
+    const response = json(isUnknown ? 401 : 400, { error, error_description: description });
+    if (isUnknown) response.headers.set('WWW-Authenticate', CLIENT_CHALLENGE); // each 401 has one (RFC 9110 §15.5.2)
+    return withCode(response, error);
   };
 
 /** Logs why a client is refused, if that is known. Callers can cause it at will, so the lines are throttled. */

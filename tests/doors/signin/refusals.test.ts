@@ -174,7 +174,9 @@ describe.each([
   test.each(table)('%s', async (_, ask, error, reason, about = {}) => {
     const response = await ask();
     const text = await response.text();
-    expect([response.status, JSON.parse(text)]).toEqual([error === 'invalid_client' ? 401 : 400, refusal(error)]);
+    const [status, challenge] = error === 'invalid_client' ? [401, 'Basic realm="mcp-key-server"'] : [400, null];
+    expect([response.status, JSON.parse(text)]).toEqual([status, refusal(error)]);
+    expect(response.headers.get('www-authenticate')).toBe(challenge);
     expect(text).not.toContain(SENT);
     expect((await refusedLines()).at(-1)).toMatchObject({ level: 'warn', route, error, reason, ...about });
     for (const secret of [key, parent.key, client.verifier]) expect(await app.logText()).not.toContain(secret);
