@@ -64,8 +64,8 @@ class KeyVerifier:
         found = await self._decide(token, (), 1, lambda question: asyncio.shield(asyncio.wrap_future(question)))
         if not found.ok and found.status in (429, 503):
             raise Unavailable(found)
-        return AccessToken(token=token, client_id=found.key_id, scopes=list(found.scopes),
-                           expires_at=found.expires_at) if found.ok else None
+        return None if not found.ok else AccessToken(token=token, client_id=found.key_id, scopes=list(found.scopes),
+            expires_at=found.expires_at, subject=found.owner, claims={**found._asdict(), "metadata": {**found.metadata}})
     def known_for_ms(self):
         return math.inf if self._known is None else since(self._known)
     def close(self):

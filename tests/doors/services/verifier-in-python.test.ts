@@ -382,6 +382,22 @@ print(verifier.verify(other).status)`);
     expect(stdout).toBe('True\ninterrupted\n401\n');
   }, 180_000);
 
+  test('a tool of FastMCP or the MCP SDK learns whose key it is from the access token', async () => {
+    const { id, key } = await at.createKey('ulla', ['read']);
+    const { stdout } = await withVerifier(`import asyncio, json
+${WITHOUT_MCP}print(json.dumps(asyncio.run(verifier.verify_token("${key}"))))
+print(asyncio.run(verifier.verify_token("sk_test_" + "0" * 64)))`);
+    const [token = '', unknown] = stdout.split('\n');
+    expect(JSON.parse(token)).toMatchObject({
+      token: key,
+      client_id: id,
+      scopes: ['read'],
+      subject: 'ulla',
+      claims: { key_id: id, owner: 'ulla', metadata: {}, parent: null },
+    });
+    expect(unknown).toBe('None');
+  }, 180_000);
+
   test('under FastMCP a limit is 429 with Retry-After, and a server that is away 503', async () => {
     const { key } = await at.createKey('rosa', ['read'], { rateLimit: { requests: 1, window: '1h' } });
     // As Starlette has it: what authenticates raises, inside of what is added last.
