@@ -66,7 +66,7 @@ export const createApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps, ha
     widget: 'ui://widget/api-key-created.html',
     input: v.strictObject({ ...decidedFields(ceilings), resource }),
     output: v.strictObject({
-      ...newKeyFields,
+      ...newKeyFields(keyReveal),
       rateLimit: v.optional(rateLimitFields),
       quota: v.optional(quotaFields),
     }),

@@ -241,16 +241,18 @@ const shownRotation = ({ state, previousUntilMs, otherFingerprint }: Rotation) =
   otherFingerprint,
 });
 
-/** The output, without `key` if the widget has it. */
-export const newKeyFields = {
+const shownKey = v.pipe(v.string(), v.description('The API key itself. It is shown here and never again.'));
+
+/** Returns the fields of the output: always with `key`, unless a widget may have it instead. */
+export const newKeyFields = (keyReveal: ToolDeps['keyReveal']) => ({
   id: v.pipe(v.string(), v.description('The id to rotate, revoke or delete the key by.')),
-  key: v.optional(v.pipe(v.string(), v.description('The API key itself. It is shown here and never again.'))),
+  key: keyReveal === 'result' ? shownKey : v.optional(shownKey),
   name: v.string(),
   scopes: v.array(v.string()),
   expiresAt: listedKeyFields.expiresAt,
   resource: listedKeyFields.resource,
   warning: v.string(),
-};
+});
 
 export const HOW_SHOWN = {
   result: 'The new key is shown only in this result and cannot be read again, so pass it on or have it stored at once.',
@@ -260,7 +262,7 @@ export const HOW_SHOWN = {
 const WARNING = 'Save this key now - it will not be shown again';
 const IN_WIDGET = 'The widget shows the key to the user, once. It is not in this result, and you cannot read it';
 
-type NewKey = v.InferInput<v.StrictObjectSchema<typeof newKeyFields, undefined>>;
+type NewKey = v.InferInput<v.StrictObjectSchema<ReturnType<typeof newKeyFields>, undefined>>;
 
 /** Returns how a new key reaches its caller: in the result or only in the widget. Returns a problem if it can't. */
 export function deliveryOf(
@@ -274,7 +276,7 @@ export function deliveryOf(
   if (call.audience === 'model') return err({ code: 'key_not_shown', ...(!hasPage && { lacksPage: true }) });
   return ok(({ key, record }) => {
     call.response.forWidget = { key, warning: WARNING };
-    return { ...fieldsOf(record, call.caller), warning: IN_WIDGET };
+    return { ...fieldsOf(record, call.caller), key: undefined, warning: IN_WIDGET };
   });
 }
 

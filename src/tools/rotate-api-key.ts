@@ -47,7 +47,7 @@ export const rotateApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps, ha
     annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
     widget: 'ui://widget/api-key-created.html',
     input: input(ceilings),
-    output: v.strictObject({ ...newKeyFields, previous }),
+    output: v.strictObject({ ...newKeyFields(keyReveal), previous }),
     async run({ keyId, overlapHours = OVERLAP_HOURS_DEFAULT, expiresInDays }, call) {
       const delivery = deliveryOf(keyReveal, hasPage, call);
       if (!delivery.ok) return delivery;

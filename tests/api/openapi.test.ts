@@ -139,6 +139,17 @@ test('the bounds of create_api_key stand in its schema', () => {
   expect(keyId).toMatchObject({ properties: { keyId: { type: 'string', maxLength: 200 } }, required: ['keyId'] });
 });
 
+test('a new key is there in every response that shows one, unless a widget may have it', async () => {
+  await using widgets = await createTestApp({ env: { KEY_REVEAL: 'widget' } });
+  const withWidgets = (await readResponse(await fetch(`${widgets.url}/openapi.json`))).body;
+  for (const path of ['/tools/create_api_key', '/tools/rotate_api_key']) {
+    const required = ({ paths }: typeof document): string[] =>
+      paths[path].post.responses[200].content['application/json'].schema.required;
+    expect(required(document)).toContain('key');
+    expect(required(document).filter((name) => !required(withWidgets).includes(name))).toEqual(['key']);
+  }
+});
+
 test('times are integers', () => {
   const output = (tool: string) =>
     document.paths[`/tools/${tool}`].post.responses[200].content['application/json'].schema.properties;
