@@ -8,12 +8,12 @@ import { userHeaders } from '../support/client.ts';
 import { readDocument } from '../support/documents.ts';
 import { folderWith, temporaryFolder } from '../support/folder.ts';
 import { type FrontProxy, isMissing, type Program, startFrontProxy } from '../support/front-proxy.ts';
-import { eventReader } from '../support/mcp.ts';
+import { ACCEPT, eventReader, modern } from '../support/mcp.ts';
 import { type ServerProcess, startServer, untilOpen } from '../support/server-process.ts';
 import { startStore } from '../support/store-mode.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { toolFile } from '../support/tools.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { waitFor, waitForWithin } from '../support/wait-for.ts';
 
 setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
@@ -178,6 +178,38 @@ for (const [program, recipe] of RECIPES) {
     await using proxy = await startFrontProxy(program, recipe, backends);
     const answer = await proxy.fetch('/tools/waits', { method: 'POST' });
     expect(await answer.json()).toMatchObject({ status: 504, code: 'tool_timeout' });
+  });
+}
+
+/** A tool that never ends, and says when it begins and when it is cancelled. */
+const LEFT = toolFile(
+  'left',
+  `(_input, { signal }) => {
+      console.error('the call begins');
+      signal.addEventListener('abort', () => console.error('the call is cancelled'));
+      return new Promise<never>(() => {});
+    }`,
+);
+const leaving = folderWith({ 'tools/left.ts': LEFT });
+/** Within this a call that nobody waits for must end: long before its own time is over. */
+const LEFT_MS_MAX = 10_000;
+
+for (const [program, recipe] of RECIPES) {
+  test.skipIf(isMissing(program))(`${program}: a client that leaves cancels its call`, async () => {
+    await using server = await startServer({ folder: leaving });
+    const backends = { '127.0.0.1:3000': server.url, '127.0.0.1:3001': server.url };
+    await using proxy = await startFrontProxy(program, recipe, backends);
+    const { body, headers } = modern('tools/call', { name: 'left', arguments: {} });
+    const leaves = new AbortController();
+    const init = { method: 'POST', body: JSON.stringify(body), signal: leaves.signal };
+    const answer = proxy.fetch('/mcp', {
+      ...init,
+      headers: { 'content-type': 'application/json', accept: ACCEPT, ...headers },
+    });
+    await waitFor(() => server.stderr().includes('the call begins'));
+    leaves.abort();
+    await expect(answer).rejects.toThrow('abort');
+    await waitForWithin(LEFT_MS_MAX, () => server.stderr().includes('the call is cancelled'));
   });
 }
 

@@ -54,6 +54,29 @@ function startEarlyService() {
   return { backend: { '127.0.0.1:8080': server.url.origin }, [Symbol.dispose]: () => void server.stop(true) };
 }
 
+/** Within this a service learns that its client has left: long before the proxy is out of time. */
+const LEFT_MS_MAX = 10_000;
+
+/** A service that never responds. */
+function startPatientService() {
+  let asked: AbortSignal | undefined;
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    idleTimeout: 0,
+    fetch({ signal }) {
+      asked = signal;
+      return new Promise<never>(() => {});
+    },
+  });
+  return {
+    backend: { '127.0.0.1:8080': server.url.origin },
+    isAsked: () => asked !== undefined,
+    isLeft: () => asked?.aborted === true,
+    [Symbol.dispose]: () => void server.stop(true),
+  };
+}
+
 /** A service that takes headers of any size, unlike Bun.serve. */
 function startRoomyService() {
   const requests: IncomingHttpHeaders[] = [];
@@ -197,6 +220,18 @@ describe.each(RECIPES)('%s', (program, recipe) => {
         }
       });
     }
+
+    test('a client that leaves: the service learns it', async () => {
+      const { key } = await makeKey(keys.url);
+      using patient = startPatientService();
+      await using front = await startFrontProxy(program, recipe, { ...backends(keys, service), ...patient.backend });
+      const leaves = new AbortController();
+      const answer = front.fetch('/', { headers: { 'x-api-key': key }, signal: leaves.signal });
+      await waitFor(patient.isAsked);
+      leaves.abort();
+      await expect(answer).rejects.toThrow('abort');
+      await waitForWithin(LEFT_MS_MAX, patient.isLeft);
+    });
 
     test('the service gets the address and the protocol that the proxy saw, whatever the client says', async () => {
       const { key } = await makeKey(keys.url);
