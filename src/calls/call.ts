@@ -274,8 +274,8 @@ export interface Trace {
 /** Version, trace id, parent id, flags; versions after 00 may add parts. */
 const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 const TRACEPARENT_CHARS_MAX = 256;
-/** What must be passed on (§3.3.1.5). */
-const TRACESTATE = /^[\x20-\x7e]{1,512}$/;
+/** What must be passed on (§3.3.1.5). Tabs may stand around its members, too (§3.3.1.1). */
+const TRACESTATE = /^[\t\x20-\x7e]{1,512}$/;
 const SAMPLED = 1;
 
 function parseTrace(text: unknown, tracestate: () => unknown): Trace | undefined {
