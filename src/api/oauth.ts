@@ -56,7 +56,8 @@ export const createRefuse =
     logRefusal(log, route, context.requestId, refusal);
     const isUnknown = error === 'invalid_client';
     const response = json(isUnknown ? 401 : 400, { error, error_description: description });
-    if (isUnknown) response.headers.set('WWW-Authenticate', CLIENT_CHALLENGE); // each 401 has one (RFC 9110 §15.5.2)
+    // Each 401 has a challenge (RFC 9110 §15.5.2). Some clients then read no body, so it names the error, too.
+    if (isUnknown) response.headers.set('WWW-Authenticate', `${CLIENT_CHALLENGE}, error="${error}"`);
     return withCode(response, error);
   };
 

@@ -44,6 +44,8 @@ const redeem = async (changed: Changed) => {
 const exchange = (fields: Fields) => form('/token', { ...EXCHANGE, scope: 'read', client_name: SENT, ...fields });
 const refusedLines = async () => (await app.log()).filter(({ event }) => event === 'OAuth request refused');
 
+const CHALLENGE = 'Basic realm="mcp-key-server", error="invalid_client"';
+
 type Row = [what: string, ask: () => Promise<Response>, error: string, reason: string, about?: object];
 
 type Changed = Record<string, string | null>;
@@ -174,7 +176,7 @@ describe.each([
   test.each(table)('%s', async (_, ask, error, reason, about = {}) => {
     const response = await ask();
     const text = await response.text();
-    const [status, challenge] = error === 'invalid_client' ? [401, 'Basic realm="mcp-key-server"'] : [400, null];
+    const [status, challenge] = error === 'invalid_client' ? [401, CHALLENGE] : [400, null];
     expect([response.status, JSON.parse(text)]).toEqual([status, refusal(error)]);
     expect(response.headers.get('www-authenticate')).toBe(challenge);
     expect(text).not.toContain(SENT);
