@@ -350,6 +350,15 @@ describe.skipIf(!mountable)('a disk', () => {
     expect(await mint(none)).toMatchObject({ code: 1, stderr: expect.stringContaining('ENOSPC') });
   });
 
+  test('on a full disk `keys header` says so each time, and leaves no lock', async () => {
+    using disk = smallDisk();
+    disk.fill();
+    const header = () => keysCommand({ XDG_CONFIG_HOME: disk.folder } as object, ['header', 'http://127.0.0.1:1']);
+    for (const _ of [1, 2])
+      expect(await header()).toMatchObject({ code: 1, stderr: expect.stringContaining('ENOSPC') });
+    expect(readdirSync(join(disk.folder, 'mcp-key-server'))).toEqual([]);
+  });
+
   test('a start on a full disk, and a command, say that it is full, also of a database that is there', async () => {
     using disk = smallDisk();
     const first = await startServer({ env: envOn(disk) });

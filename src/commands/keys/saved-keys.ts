@@ -122,8 +122,18 @@ function read(path: string): v.InferOutput<typeof file> {
 function write(path: string, all: v.InferOutput<typeof file>): void {
   const next = `${path}.${process.pid}`;
   rmSync(next, { force: true });
-  writeFileSync(next, JSON.stringify(all, null, 2), { mode: 0o600, flag: 'wx' });
+  create(next, JSON.stringify(all, null, 2));
   renameSync(next, path);
+}
+
+/** Writes a new file that only its owner can read. Leaves none that a full disk has no room for. */
+function create(path: string, text: string): void {
+  try {
+    writeFileSync(path, text, { mode: 0o600, flag: 'wx' });
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') rmSync(path, { force: true });
+    throw error;
+  }
 }
 
 /** Longer than any call: an older lock was left by a killed one, perhaps on another machine. */
@@ -133,7 +143,7 @@ const LOCK_MS_MAX = 10_000;
 function take(lock: string): boolean {
   if (isLeft(lock)) rmSync(lock, { force: true });
   try {
-    writeFileSync(lock, `${hostname()} ${process.pid}`, { mode: 0o600, flag: 'wx' });
+    create(lock, `${hostname()} ${process.pid}`);
     return true;
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') throw error;
