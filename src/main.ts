@@ -14,6 +14,7 @@ const IDLE_TIMEOUT_S = 75;
 const REQUEST_BYTES_MAX = 4 * 1024 * 1024;
 
 function serve({ hostname, port, reusePort, tls, fetch }: ServeOptions): RunningServer {
+  startFetching();
   const server: Bun.Server<undefined> = Bun.serve({
     hostname,
     port,
@@ -34,6 +35,12 @@ function serve({ hostname, port, reusePort, tls, fetch }: ServeOptions): Running
     kill: () => void server.stop(true),
   };
 }
+
+/**
+ * Starts the thread of `fetch`, with a request that reaches nobody. A first fetch would start it later, and Bun ends the
+ * process if it can't, as when connections to the server have taken all descriptors.
+ */
+const startFetching = () => void fetch('http://localhost', { unix: '/dev/null' }).catch(() => {});
 
 /**
  * Creates a writer. It resolves when the stream has taken everything; what the stream takes at once has left the

@@ -1,8 +1,10 @@
 // Uses an SQLite file in a thread. There long reads, and commits to a disk that may take half a second while others write to
 // it, delay nobody; in the event loop all calls would wait for them.
 
+import { closeSync, openSync } from 'node:fs';
 import type { Worker } from 'node:worker_threads';
-import type { Row, Statement, Written } from '../database.ts';
+import { StoreOutage } from '../../ground/result.ts';
+import { errorReason, type Row, type Statement, type Written } from '../database.ts';
 import { CANTOPEN, LOG_PAGES_MAX, outageOf } from './sqlite.ts';
 
 /** How long a statement waits for another connection's lock. */
@@ -48,6 +50,21 @@ parentPort.on('message', ([what, given]) => {
   }
 });`;
 
+/** More descriptors than a thread takes when it starts: 2 on Bun, 6 on Deno. Without them both end the process. */
+const DESCRIPTORS_NEEDED = 8;
+
+/** Throws the system's error if too few descriptors are free, as when connections have taken all. */
+function assertDescriptors(): void {
+  const opened: number[] = [];
+  try {
+    while (opened.length < DESCRIPTORS_NEEDED) opened.push(openSync('/dev/null', 'r'));
+  } catch (error) {
+    if (/^E[MN]FILE$/.test(String((error as { code?: unknown }).code))) throw error;
+  } finally {
+    for (const descriptor of opened) closeSync(descriptor);
+  }
+}
+
 interface Answer {
   readonly result?: unknown;
   readonly failure?: { readonly message: string; readonly errcode?: number };
@@ -67,6 +84,7 @@ export function createFileThread(path: string) {
 
   async function ask(message: Message): Promise<Answer> {
     const [{ once }, workers] = await Promise.all([import('node:events'), import('node:worker_threads')]); // lazily
+    if (thread === null) assertDescriptors();
     thread ??= new workers.Worker(THREAD, { eval: true, workerData: path });
     const asked = thread;
     asked.ref(); // until it answers: Deno ends a command that waits for nothing else
@@ -90,7 +108,7 @@ export function createFileThread(path: string) {
   async function send(message: Message): Promise<unknown> {
     const { result, failure } = await ask(message).catch(async (error) => {
       await drop();
-      throw outageOf(error) ?? error;
+      throw new StoreOutage(errorReason(error)); // it could not start, for want of memory, threads or files
     });
     if (failure === undefined) return result;
     const error = Object.assign(new Error(failure.message), failure);
