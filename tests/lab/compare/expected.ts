@@ -59,4 +59,9 @@ export const EXPECTED: readonly Expected[] = [
     looks: /\/authorize, 400: body\..*\n.*does not know the program.*\n.*invalid_request/,
   },
   { change: 'what is wrong with a body is said before who may send it', looks: /\/authorize, 401 → 400: status/ },
+  {
+    change: 'a wrong request of a program is refused as such, before its other fields are looked at',
+    looks: /\/authorize, 400: body\.(?:.*\n.*\nThe request is refused: invalid_request|issues\[\]\.path\nname\n)$/,
+  },
+  { change: 'GET / names each route that answers', looks: /GET \/, 200: body\n[\s\S]*\n.*the messages of its clients/ },
 ];
