@@ -893,9 +893,9 @@ function responseTo(problem: VerifierProblem): Response {
   return new Response(JSON.stringify(body), { status: problem.status, headers });
 }
 
-/** Returns the challenge (RFC 6750 §3). */
+/** Returns the challenge, with at least one parameter (RFC 6750 §3). */
 function challengeFor({ code, detail, requiredScopes = [] }: VerifierProblem): string | undefined {
-  if (code === 'missing_api_key') return 'Bearer';
+  if (code === 'missing_api_key') return 'Bearer realm="mcp-key-server"';
   if (code === 'invalid_api_key') return `Bearer error="invalid_token", error_description="${detail}"`;
   if (code !== 'insufficient_scope') return undefined;
   return `Bearer error="insufficient_scope", error_description="${detail}", scope="${requiredScopes.join(' ')}"`;

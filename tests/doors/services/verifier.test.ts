@@ -228,6 +228,9 @@ test('guard reads the key as /verify does, and has the response for the client',
   const asked = (headers: Record<string, string>) => new Request('http://service', { headers });
   expect((await verifier.guard(asked({ 'x-api-key': key }))).ok).toBe(true);
   expect((await verifier.guard(asked({ authorization: `bearer  ${key}` }))).ok).toBe(true);
+  const none = await verifier.guard(asked({}));
+  if (none.ok) throw new Error('nobody was let in');
+  expect(none.response.headers.get('www-authenticate')).toBe('Bearer realm="mcp-key-server"');
   const wrong = await verifier.guard(asked({ 'x-api-key': 'x', authorization: `Bearer ${key}` }));
   if (wrong.ok) throw new Error('the wrong key was let in');
   expect(wrong.response.status).toBe(401);
