@@ -61,7 +61,7 @@ function makeUserCode(random: RandomBytes): string {
 
 /** Returns the hash under which the store keeps a user code, however a person types it; null if it is no code. */
 export function userCodeHash(sha256: Sha256, userCode: string): string | null {
-  const letters = userCode.replace(/[-\s]/g, '').toUpperCase();
+  const letters = userCode.replace(/[^a-z]/gi, '').toUpperCase();
   return USER_CODE.test(letters) ? sha256(letters, 'hex') : null;
 }
 

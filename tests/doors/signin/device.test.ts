@@ -38,6 +38,16 @@ const DECIDED = { approve: true, name: 'build agent', scopes: ['read'], expiresI
 const person = async (app: TestApp, path: 'request' | 'decision', body: object, sub = 'alice'): Promise<Answer> =>
   askAsPerson(app, path, body, await bearer(app, sub));
 
+test('a code is read without what is no letter of it, as a person may type or paste it', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const { user_code: userCode } = (await ask(app)).body;
+  const typed = ['', ' ', '–', '\u2011', '_'].map((between) => `“${userCode.replace('-', between)}.”`);
+  for (const code of [...typed, ...typed.map((text) => text.toLowerCase())]) {
+    expect((await person(app, 'request', { userCode: code })).status).toBe(200);
+  }
+  expect((await person(app, 'request', { userCode: `A${userCode}` })).status).toBe(404);
+});
+
 test('a program asks, a person sees what it says and decides, and the program gets a key, once', async () => {
   await using app = await createTestApp({ env: ENV });
   const asked = await ask(app, { client_name: 'ci "runner"', scope: 'read write', client_id: 'ignored' });
