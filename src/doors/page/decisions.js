@@ -158,7 +158,6 @@ function codeView({ ask, failure, begun }) {
     const userCode = isTyped ? new FormData(target).get('code') : ask;
     return send('/device/request', { userCode }, (asked) => set({ task: { ask: userCode, asked, begun } }, 'task'));
   };
-  const goOn = isTyped ? 'Go on' : 'Yes, it shows this code';
   const typed = html`<div class="field">
     <label for="code">The code that the program shows</label>
     <input id="code" name="code" at="code" required maxlength="20" autocomplete="off" autocapitalize="characters"
@@ -170,7 +169,7 @@ function codeView({ ask, failure, begun }) {
   return html`<form class="card stack narrow" id="decided" aria-labelledby="form-title" onsubmit=${look}>
     ${heading('A program asks for a key')}${complaint(failure)}${isTyped ? typed : shown}
     <div class="line">
-      ${workButton({ at: 'go on', label: goOn, doing: 'Looking for it…', look: 'solid' })}
+      ${workButton({ at: 'go on', label: isTyped ? 'Go on' : 'Yes, it shows this code', doing: 'Looking for it…', look: 'solid' })}
       <button at="leave" onclick=${() => leave()}>${isTyped ? 'Cancel' : 'No'}</button>
     </div>
   </form>`;
@@ -181,7 +180,7 @@ function programView(task) {
   const { clientName, address, askedAt, resource, scopes } = asked;
   const decide = (decision, done) => send('/device/decision', { userCode, ...decision }, done);
   const made = () => leaveToLook('The program gets its key when it asks next, within seconds.');
-  const refused = () => leave('Refused: the program gets no key.');
+  const refuse = () => decide({ approve: false }, () => leave('Refused: the program gets no key.'));
   return keyForm({
     head: html`${heading('A program asks for a key')}
       <dl>
@@ -195,7 +194,7 @@ function programView(task) {
     task,
     verb: 'Make the key',
     doing: 'Deciding…',
-    other: html`<button at="refuse" onclick=${() => decide({ approve: false }, refused)}>Refuse</button>`,
+    other: html`<button at="refuse" onclick=${refuse}>Refuse</button>`,
     act: (wanted) => decide({ approve: true, ...wanted }, made),
   });
 }

@@ -14,18 +14,18 @@ const NO_PROGRAMS = 'On this server no program can ask for a key.';
 const CODE = /^[a-z]{4}[-\s]?[a-z]{4}$/i;
 const TWICE = 'The request has a parameter twice. Have the program connect again.';
 
-/** Signs out by reloading the page, so that the browser forgets how it was opened. */
-const signOut = () => location.reload();
-
 function top() {
   const { session } = page;
-  const who = (session) => html`<div class="line end">
-    <p class="hint">Signed in as ${whoIs(session)}</p>
-    <button at="sign out" onclick=${signOut}>Sign out</button>
-  </div>`;
+  // Signing out reloads the page, so that the browser forgets how it was opened.
   return html`<header class="line">
     <h1 class="line">${icon('key')}<span>API keys <small>at ${new URL(setup.url).host}</small></span></h1>
-    ${session !== null && who(session)}
+    ${
+      session !== null &&
+      html`<div class="line end">
+        <p class="hint">Signed in as ${whoIs(session)}</p>
+        <button at="sign out" onclick=${() => location.reload()}>Sign out</button>
+      </div>`
+    }
   </header>`;
 }
 
@@ -60,7 +60,7 @@ const FULL = 'No more can be made: delete one, or ask whoever runs this server f
 
 /** Draws the button for a new key. `full` says why no more can be made, or is null. */
 function createButton(full) {
-  const create = () => (full === null ? set({ task: { create: true } }, 'name') : set({ notice: FULL }));
+  const create = () => set(full === null ? { task: { create: true } } : { notice: FULL }, 'name');
   return html`<button class="solid" at="new" aria-disabled=${full !== null && 'true'} onclick=${create}>
     Create a key${full !== null && ` (${full})`}
   </button>`;

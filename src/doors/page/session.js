@@ -52,9 +52,9 @@ export function forget() {
   for (const shown of page.made) shown.close();
   page.part?.close();
   const task = isOwn(page.task) ? null : { connect: page.task.connect, ask: page.task.ask };
-  const none = { session: null, list: null, part: null, made: [], offer: null, leaving: null };
   newest.clear();
-  set({ ...none, task, notice: '' }); // a form that the next person sees is another one
+  // A form that the next person sees is another one.
+  set({ session: null, list: null, part: null, made: [], offer: null, leaving: null, task, notice: '' });
 }
 
 /** Requests without cookies, cache and redirects. */

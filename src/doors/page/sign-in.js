@@ -59,12 +59,11 @@ function linkWords() {
 
 function pasteForm() {
   const use = ({ target }) => signIn(new FormData(target).get('token').trim());
-  const send = { at: 'use token', label: 'Sign in', doing: 'Signing in…', look: isOnlyPasted && 'solid' };
   return html`<form class=${isOnlyPasted ? 'field' : 'field next'} onsubmit=${use}>
     <label for="token">${isOnlyPasted ? 'Paste' : 'Or paste'} a user token</label>
     <div class="line">
       <input id="token" name="token" autocomplete="off" autocapitalize="off" required />
-      ${workButton(send)}
+      ${workButton({ at: 'use token', label: 'Sign in', doing: 'Signing in…', look: isOnlyPasted && 'solid' })}
     </div>
   </form>`;
 }
