@@ -27,17 +27,13 @@ export function keyForm({ task, head, fields, verb, doing, other, act }) {
     const wanted = wantedIn(target);
     return wanted.scopes.length === 0 && !isLed ? lead(target) : act(wanted);
   };
-  return html`<form class="card stack" id="decided" at="form ${verb} ${task.connect}" aria-labelledby="form-title" onsubmit=${send}
-    onclick=${holdSecond}>
+  return html`<form class="card stack" id="decided" at="form ${verb} ${task.connect}" aria-labelledby="form-title" onsubmit=${send}>
     ${head}
     ${keyFields({ ...fields, lead, hint: isLed && html`<span class="warn">It may do nothing yet.</span> Say what it may do, or press “${verb}” again.` })}
     ${complaint(failure)}
     <div class="line">${workButton({ at: 'go on', label: verb, doing, look: 'solid' })}${other}</div>
   </form>`;
 }
-
-/** Holds back the second click of a double click on a button: it was not meant for what the first has changed. */
-const holdSecond = (event) => event.detail > 1 && event.target.closest('button') && event.preventDefault();
 
 /**
  * Draws the fields of a key. `at` is the end of their ids. `ticked` are scopes ticked in advance; `more` are others to
@@ -179,7 +175,4 @@ export const selectBeside = ({ target }) =>
   target.matches('input') && target.selectionStart === target.selectionEnd && target.select();
 
 /** Opens the part of a form with a field. Browsers can't point at an invalid one in a closed part. */
-export function openParts({ target }) {
-  const part = target.closest('details');
-  if (part) part.open = true;
-}
+export const openParts = ({ target }) => target.closest('details')?.setAttribute('open', '');

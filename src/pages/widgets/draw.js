@@ -57,7 +57,20 @@ let view = () => [];
 /** Sets the view of the page, and draws it. */
 export function mount(shown) {
   view = shown;
+  addEventListener('click', holdSecond, true);
   redraw();
+}
+
+const NEAR_PX = 16;
+let clicked = {}; // where the last click was that was not held back
+
+/** Holds back the second click of a double click or tap: it was not meant for what the first has brought there. */
+function holdSecond(event) {
+  const { detail, clientX: x, clientY: y } = event;
+  if (detail > 1 && Math.hypot(x - clicked.x, y - clicked.y) < NEAR_PX) {
+    event.preventDefault();
+    event.stopPropagation();
+  } else clicked = { x, y };
 }
 
 /** Changes the state behind the view, and redraws. */

@@ -1,9 +1,10 @@
 // The pages /keys and /authorize for people who see little, in each of their states.
 
 import { expect, test } from 'bun:test';
-import { describeInBrowser, takePage } from '../../support/browser.ts';
+import { describeInBrowser, press, takePage } from '../../support/browser.ts';
 import { rows } from '../../support/everything.ts';
 import { findings } from '../axe.ts';
+import { appForBrowser, link, withKeysPage } from './keys-page.ts';
 import { AUTHORIZE, appIn, openIn, STATES } from './states.ts';
 
 /** Those that `bun run test` looks at, too. */
@@ -63,5 +64,37 @@ describeInBrowser('on a phone', (browser) => {
         .map(({ outerHTML }) => outerHTML),
     );
     expect(small).toEqual([]);
+  });
+
+  test('a double tap in an opened row asks, and does not answer what it has asked', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'CI' });
+    await withKeysPage(browser(), app, { ...(await link(app)), ...PHONE }, async ({ page, requests }) => {
+      await press(page, 'More about CI');
+      await page.getByText(/^Made by alice/).waitFor();
+      const ends = page.getByRole('button', { name: 'Delete CI' });
+      const answer = page.getByRole('group', { name: 'Delete CI?' }).getByRole('button', { name: 'Delete' });
+      /** A point at which the answer comes to where the button was. */
+      async function pointOfBoth() {
+        const first = await ends.boundingBox();
+        await ends.click();
+        const second = await answer.boundingBox();
+        await press(page, 'Cancel');
+        if (first === null || second === null) throw new Error('both are shown');
+        const [x, right] = [Math.max(first.x, second.x), Math.min(first.x + first.width, second.x + second.width)];
+        const [y, bottom] = [Math.max(first.y, second.y), Math.min(first.y + first.height, second.y + second.height)];
+        return x + 4 < right && y + 4 < bottom ? { x: (x + right) / 2, y: (y + bottom) / 2 } : null;
+      }
+      let point = await pointOfBoth();
+      for (let width = 300; width <= 430 && point === null; width += 10) {
+        await page.setViewportSize({ width, height: 844 }); // how the buttons are laid out depends on the font, too
+        point = await pointOfBoth();
+      }
+      if (point === null) throw new Error('nothing moves to where a finger was, at any width');
+      await page.mouse.dblclick(point.x, point.y);
+      await answer.waitFor();
+      await press(page, 'Cancel');
+      expect(requests.filter((request) => request.includes('delete_api_key'))).toEqual([]);
+    });
   });
 });
