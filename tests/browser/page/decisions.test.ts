@@ -250,6 +250,32 @@ describeInBrowser('a key for a program without a browser', (browser) => {
     });
   });
 
+  test('that is left keeps the focus in sight, however many rows are open above it', async () => {
+    await using app = await appForBrowser({ env: DEVICE });
+    const names = Array.from({ length: 12 }, (_, index) => `key ${index}`);
+    for (const name of names) await app.createKey('alice', { name });
+    const small = { ...(await link(app)), viewport: { width: 390, height: 600 } };
+    await withKeysPage(browser(), app, small, async ({ page }) => {
+      for (const name of names)
+        await page.getByRole('button', { name: `More about ${name}`, exact: true }).press('Enter');
+      await page
+        .getByText(/^Made by alice/)
+        .nth(names.length - 1)
+        .waitFor();
+      const asks = page.getByRole('link', { name: 'A program asks for a key' });
+      await asks.press('Enter');
+      await page.getByRole('button', { name: 'Cancel' }).press('Enter');
+      await asks.and(page.locator(':focus')).waitFor();
+      const { top, bottom, height } = await asks.evaluate(async (element) => {
+        for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame); // rows get their height
+        const box = element.getBoundingClientRect();
+        return { top: box.top, bottom: box.bottom, height: innerHeight };
+      });
+      expect(top).toBeGreaterThan(0);
+      expect(bottom).toBeLessThan(height + 1); // it is scrolled to whole pixels
+    });
+  });
+
   test('is refused, after the code of the link was confirmed', async () => {
     await using app = await appForBrowser({ env: DEVICE });
     const asked = await ask(app);
