@@ -129,7 +129,7 @@ function viewOf(shown) {
   const settings = html`<div class="next field">
     <p class="hint">Or paste it with ready-made settings around it.</p>
     ${SETTINGS.map(
-      (box, index) => html`<details name=${placeOf(shown, 'settings')} open=${index === 0}>
+      (box, index) => html`<details open=${index === 0}>
         <summary>${box.label}</summary>${box.hint && html`<p class="hint">${box.hint}</p>`}${boxOf(shown, box)}
       </details>`,
     )}

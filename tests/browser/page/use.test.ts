@@ -95,6 +95,21 @@ describeInBrowser('a new key', (browser) => {
     expect(await app.logText()).not.toContain('sk_test_');
   });
 
+  test('has settings that stay where they are on the screen when the person opens them', async () => {
+    await using app = await appForBrowser();
+    const small = { ...(await link(app)), viewport: { width: 390, height: 500 } };
+    await withKeysPage(browser(), app, small, async ({ page }) => {
+      await create(page, 'billing export');
+      const settings = page.getByText('Claude Code', { exact: true });
+      const top = () => settings.evaluate((summary) => summary.getBoundingClientRect().top);
+      await settings.evaluate((summary) => scrollBy(0, summary.getBoundingClientRect().top - 100));
+      const before = await top();
+      await settings.press('Enter');
+      await page.getByRole('button', { name: 'Copy for Claude Code' }).waitFor();
+      expect(await top()).toBe(before);
+    });
+  });
+
   test('has no settings around it if it is for another server, which this one would refuse', async () => {
     const resource = 'https://other.example/mcp';
     await using app = await appForBrowser({ env: { OAUTH_REDIRECTS: 'loopback', OAUTH_RESOURCES: resource } });
