@@ -66,6 +66,18 @@ describeInBrowser('on a phone', (browser) => {
     expect(small).toEqual([]);
   });
 
+  test.each(['connect', 'narrowed'])('a scope is as large as a fingertip in the state %s', async (name) => {
+    const state = stateOf(name);
+    await using app = await appIn(state);
+    await using taken = await takePage(browser(), PHONE);
+    const { page } = taken;
+    await openIn(state, page, app);
+    const heights = await page
+      .getByRole('checkbox')
+      .evaluateAll((boxes) => boxes.map((box) => box.closest('label')?.getBoundingClientRect().height ?? 0));
+    expect(Math.min(...heights)).toBeGreaterThanOrEqual(40);
+  });
+
   test('a double tap in an opened row asks, and does not answer what it has asked', async () => {
     await using app = await appForBrowser();
     await app.createKey('alice', { name: 'CI' });
