@@ -169,7 +169,12 @@ function codeView({ ask, failure, begun }) {
   return html`<form class="card stack narrow" id="decided" aria-labelledby="form-title" onsubmit=${look}>
     ${heading('A program asks for a key')}${complaint(failure)}${isTyped ? typed : shown}
     <div class="line">
-      ${workButton({ at: 'go on', label: isTyped ? 'Go on' : 'Yes, it shows this code', doing: 'Looking for it…', look: 'solid' })}
+      ${workButton({
+        at: 'go on',
+        label: isTyped ? 'Go on' : 'Yes, it shows this code',
+        doing: 'Looking for it…',
+        look: 'solid',
+      })}
       <button at="leave" onclick=${() => leave()}>${isTyped ? 'Cancel' : 'No'}</button>
     </div>
   </form>`;

@@ -27,7 +27,8 @@ export function keyForm({ task, head, fields, verb, doing, other, act }) {
     const wanted = wantedIn(target);
     return wanted.scopes.length === 0 && !isLed ? lead(target) : act(wanted);
   };
-  return html`<form class="card stack" id="decided" at="form ${verb} ${task.connect}" aria-labelledby="form-title" onsubmit=${send}>
+  return html`<form class="card stack" id="decided" at="form ${verb} ${task.connect}" aria-labelledby="form-title"
+    onsubmit=${send}>
     ${head}
     ${keyFields({ ...fields, lead, hint: isLed && html`<span class="warn">It may do nothing yet.</span> Say what it may do, or press “${verb}” again.` })}
     ${complaint(failure)}

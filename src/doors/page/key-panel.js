@@ -112,7 +112,7 @@ function editView(panels, key) {
 
 /** Draws the form of an edit. `read(typed)` returns the fields to send, or a sentence that says why there are none. */
 function formOf(panels, key, edit, { read, words, fields }) {
-  const { id } = key;
+  const { id, name } = key;
   const { label, first } = panels.edits[edit];
   const send = ({ target }) => {
     const wanted = read(new FormData(target));
@@ -121,8 +121,8 @@ function formOf(panels, key, edit, { read, words, fields }) {
   };
   const cancel = () => change(panels, id, { edit: null }, `${edit} ${id}`);
   const { failure } = stateOf(panels, id);
-  return html`<form class=${edit === 'name' ? 'line' : 'inset stack'} at="edit ${id}" name=${edit} aria-label=${label}
-    onsubmit=${send} onkeydown=${({ key: pressed }) => pressed === 'Escape' && cancel()}>
+  return html`<form class=${edit === 'name' ? 'line' : 'inset stack'} at="edit ${id}" name=${edit}
+    aria-label="${label}: ${name}" onsubmit=${send} onkeydown=${({ key: pressed }) => pressed === 'Escape' && cancel()}>
     ${complaint(failure)}
     ${words && html`<p>${words}</p>`}
     ${fields}

@@ -33,6 +33,25 @@ describeInBrowser('axe-core finds nothing', (browser) => {
   }
 });
 
+describeInBrowser('two keys', (browser) => {
+  test('that are renamed at once have forms that screen readers tell apart', async () => {
+    await using app = await appForBrowser();
+    for (const name of ['CI', 'billing']) await app.createKey('alice', { name });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      for (const name of ['CI', 'billing']) {
+        await press(page, `More about ${name}`);
+        await press(page, `Rename: ${name}`);
+      }
+      await page
+        .getByRole('form', { name: 'Rename: billing' })
+        .getByRole('textbox')
+        .and(page.locator(':focus'))
+        .waitFor();
+      expect(await findings(page, 'light')).toEqual([]);
+    });
+  });
+});
+
 describeInBrowser('in forced colours', (browser) => {
   test('the bar of a quota is seen', async () => {
     const plan = stateOf('plan');
