@@ -256,7 +256,8 @@ export const newKeyFields = (keyReveal: ToolDeps['keyReveal']) => ({
 
 export const HOW_SHOWN = {
   result: 'The new key is shown only in this result and cannot be read again, so pass it on or have it stored at once.',
-  widget: 'A widget shows the new key to the user, once; it is not in this result. A client without widgets gets none.',
+  widget:
+    'Over MCP a widget shows the new key to the user, once: it is not in the result, and a client without widgets gets none.',
 };
 
 const WARNING = 'Save this key now - it will not be shown again';

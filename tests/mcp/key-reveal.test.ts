@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { type Call, defineTool, ok, type ToolContent } from '../../src/start/package/index.ts';
 import { call, fetchMcp, MODERN, modern, openSse, post, postModern, request, WITH_WIDGETS } from '../support/mcp.ts';
-import { bearer, createTestApp, sharedApp, type TestResponse } from '../support/test-app.ts';
+import { bearer, createTestApp, readResponse, sharedApp, type TestResponse } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 const app = await sharedApp({ env: { KEY_REVEAL: 'widget' } });
@@ -134,9 +134,13 @@ test('without the page /keys nobody is sent there', async () => {
   }
 });
 
-test('REST has the key in its response as ever', async () => {
+test('REST has the key in its response as ever, and its description says what is so over MCP alone', async () => {
   const { status, body } = await app.call('create_api_key', INPUT, headers);
   expect([status, body.key]).toEqual([200, expect.stringMatching(KEY)]);
+  const { paths } = (await readResponse(await fetch(`${app.url}/openapi.json`))).body;
+  for (const tool of ['create_api_key', 'rotate_api_key']) {
+    expect(paths[`/tools/${tool}`].post.description).toContain('Over MCP a widget shows the new key');
+  }
 });
 
 test('bad input and a missing token are told before', async () => {
