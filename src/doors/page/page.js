@@ -60,7 +60,7 @@ const FULL = 'No more can be made: delete one, or ask whoever runs this server f
 
 /** Draws the button for a new key. `full` says why no more can be made, or is null. */
 function createButton(full) {
-  const create = () => set(full === null ? { task: { create: true } } : { notice: FULL }, 'name');
+  const create = () => (full === null ? set({ task: { create: true } }, 'name') : set({ notice: FULL }));
   return html`<button class="solid" at="new" aria-disabled=${full !== null && 'true'} onclick=${create}>
     Create a key${full !== null && ` (${full})`}
   </button>`;
