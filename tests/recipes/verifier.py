@@ -1,9 +1,9 @@
 """Checks API keys of an mcp-key-server from memory, by the rules in its src/api/README.md."""
-import asyncio, base64, collections, hashlib, json, logging, math, os, threading, time, types, weakref
+import asyncio, base64, collections, hashlib, json, logging, math, os, threading, time, types
 import encodings.idna, urllib.request  # the first here, since a fork may come while a thread imports it
 from concurrent.futures import Future, ThreadPoolExecutor
 KEYS_MAX, TOLD_MAX, PAIR_MAX, AT_ONCE, WAITING_MAX, BODY_MAX = 100_000, 1000, 1_000_000, 64, 500, 1_000_000
-LOG = logging.getLogger(__name__)
+LOG, FORKED = logging.getLogger(__name__), threading.Lock()
 CODES = {"missing_api_key": (401, "No API key provided"), "invalid_api_key": (401, "Invalid or expired API key"),
          "insufficient_scope": (403, "Insufficient permissions"), "rate_limited": (429, "Rate limit exceeded"),
          "quota_exceeded": (429, "The quota is used up"), "store_unavailable": (503, "Out of reach; try again")}
@@ -28,7 +28,6 @@ def text(told):
     return " ".join(f"{tell}:{min(units, PAIR_MAX)}" for tell, _, units in told)
 class AnyStatus(urllib.request.HTTPErrorProcessor):  # no redirect is followed: what is sent is for this server alone
     http_response = https_response = lambda self, request, response: response
-
 class KeyVerifier:
     def __init__(self, url, id, key, resource=None):
         if not id or not key or not url.startswith(("http://", "https://")) or set(url) & set("@?#"):
@@ -38,18 +37,17 @@ class KeyVerifier:
         self._headers = {"Authorization": "Basic " + base64.b64encode(basic.encode()).decode()}
         self._open, self._closed = urllib.request.build_opener(AnyStatus).open, threading.Event()
         self._begin()
-        self._listener.start()
-        if hasattr(os, "register_at_fork"):  # a fork has none of its parent's threads, and locks as they were
-            os.register_at_fork(after_in_child=lambda me=weakref.ref(self): me() and me()._begin())
+    def _begin_anew(self):  # a fork has none of its parent's threads, and locks as they were; Python sees none of uWSGI's
+        with FORKED:
+            self._process == os.getpid() or self._begin()
     def _begin(self):
-        is_closed, self._closed = self._closed.is_set(), threading.Event()
-        is_closed and self._closed.set()
+        self._closed = self._closed if self._closed.is_set() else threading.Event()
         self._lock, self._begun, self._pool = threading.RLock(), threading.Event(), ThreadPoolExecutor(AT_ONCE)
         self._answers, self._by_mark, self._holders, self._untold, self._limited, self._met = {}, {}, {}, {}, {}, {}
         self._turns, self._questions = {}, {}  # the question of a key that others wait for; the keys of all
         self._waiting = collections.deque(), collections.deque()  # questions about known keys, and about strangers
         self._cursor, self._known, self._bound, self._away = "", None, 0, False
-        self._listener = threading.Thread(target=self._listen, daemon=True)  # a fork starts it with a question
+        self._listener, self._process = threading.Thread(target=self._listen, daemon=True), os.getpid()
     def verify(self, key, scopes=(), cost=1):
         """Decides on a key, from memory where it was asked about before. Returns Verified or Refused."""
         async def wait(question):
@@ -67,10 +65,11 @@ class KeyVerifier:
         return None if not found.ok else AccessToken(token=token, client_id=found.key_id, scopes=list(found.scopes),
             expires_at=found.expires_at, subject=found.owner, claims={**found._asdict(), "metadata": {**found.metadata}})
     def known_for_ms(self):
-        return math.inf if self._known is None else since(self._known)
+        return math.inf if self._known is None or self._process != os.getpid() else since(self._known)
     def close(self):
         """Tells, within 2 s, what was let in. Then nobody is let in."""
         end, pause = time.monotonic() + 2, 0.25
+        self._process == os.getpid() or self._begin_anew()
         self._closed.set()
         while (self._untold or self._questions or self._listener.is_alive()) and time.monotonic() < end:
             told, within = self._take(), end - time.monotonic()  # what is under way may be refused, and told again
@@ -81,6 +80,7 @@ class KeyVerifier:
         self._pool = self._pool and self._pool.shutdown(wait=False)  # None: what is answered later lets nobody in
         self._forget_all()
     async def _decide(self, key, scopes, cost, wait):  # a question goes on though who waits for it is interrupted
+        self._process == os.getpid() or self._begin_anew()
         is_text = isinstance(key, str) and key.isascii()  # no key has other characters
         wrong = "missing_api_key" if not key else "invalid_api_key" if not is_text or key[16384:] else None
         if wrong or type(scopes) not in (list, tuple, set, frozenset) or type(cost) is not int or not 1 <= cost <= 1000:
@@ -123,7 +123,7 @@ class KeyVerifier:
         if is_away or is_full and not (is_known and self._waiting[1]):
             return None if is_away else self._warn("too many questions at once")
         is_full and self._over(*self._waiting[1].pop()[:2])
-        self._listener.ident or self._listener.start()
+        self._listener.ident or self._listener.start()  # not before, since uWSGI can't fork while threads run
         question = Future()
         self._questions[question] = digest
         self._turns.setdefault(digest, question)

@@ -296,6 +296,22 @@ check()`);
     180_000,
   );
 
+  test('a fork that Python does not see, as uWSGI makes them, checks from memory as it does', async () => {
+    const { key } = await at.createKey('olaf');
+    const { stdout } = await withVerifier(`import ctypes, os, threading, time
+print(threading.active_count(), flush=True)
+begun, child = time.monotonic(), ctypes.PyDLL(None).fork()
+if child == 0:
+    good, slow, end = verifier.verify("${key}").ok, time.monotonic() - begun > 3, time.monotonic() + 5
+    while verifier.known_for_ms() > 1000 and time.monotonic() < end:
+        time.sleep(0.05)
+    print(good, slow, verifier.known_for_ms() < 2000, flush=True)
+    verifier.close()
+    os._exit(0)
+os.waitpid(child, 0)`);
+    expect(stdout).toBe('1\nTrue False True\n'); // uWSGI can't fork while another thread runs
+  }, 180_000);
+
   test('a fork of one that was closed stays closed', async () => {
     const { key } = await at.createKey('paul');
     const { stdout } = await withVerifier(`import os
