@@ -1,8 +1,7 @@
 // Reports the configuration: variables that are set, those that are surely not as intended, and the command that mints a
 // user token for the running server.
 
-import { isAddress, isLoopback } from '../ground/ip.ts';
-import { createServerAddress } from '../ground/server-address.ts';
+import { isLoopback } from '../ground/ip.ts';
 import { isWithinEdits } from '../ground/text.ts';
 import { shownUrl } from '../ground/urls.ts';
 import type { Config } from './config.ts';
@@ -50,15 +49,8 @@ export const withoutEffect = (
     RATE_LIMIT_WINDOW: keyDefaults.rateLimit === null && 'RATE_LIMIT_REQUESTS is 0',
   });
 
-export function contradictions(env: Env, config: Config): readonly Doubt[] {
-  const { allowedHosts, publicUrl, tls, trustProxy, jwt, jwtAudience } = config;
-  const { hostname } = new URL(createServerAddress(config).url);
-  return found(env, {
-    ALLOWED_HOSTS:
-      allowedHosts !== null &&
-      !isAddress(hostname) &&
-      !allowedHosts.includes(hostname) &&
-      `${hostname} is not among them, so requests by the address that clients are told are refused`,
+export const contradictions = (env: Env, { publicUrl, tls, trustProxy, jwt, jwtAudience }: Config): readonly Doubt[] =>
+  found(env, {
     TRUST_PROXY:
       trustProxy > 0 &&
       publicUrl === null &&
@@ -73,7 +65,6 @@ export function contradictions(env: Env, config: Config): readonly Doubt[] {
           !isLoopback(new URL(publicUrl).hostname) &&
           'it is http, although TRUST_PROXY says that a proxy is in front: clients would be sent to plain HTTP'),
   });
-}
 
 const NO_HOST_NAME = {
   variable: 'HOST',

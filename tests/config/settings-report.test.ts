@@ -64,21 +64,6 @@ test.each([
 });
 
 test.each([
-  [{ PUBLIC_URL: 'https://Keys.example/a', ALLOWED_HOSTS: 'inside.example' }, 'keys.example'],
-  [{ PUBLIC_URL: 'https://keys.example', ALLOWED_HOSTS: 'inside.example,KEYS.example' }, null],
-  [{ PUBLIC_URL: 'https://keys.example' }, null],
-  [{ HOST: 'localhost', ALLOWED_HOSTS: 'inside.example' }, 'localhost'],
-  [{ HOST: '0.0.0.0', ALLOWED_HOSTS: 'inside.example' }, null],
-  [{ HOST: '::', ALLOWED_HOSTS: 'inside.example' }, null],
-])('%j: ALLOWED_HOSTS may lack the host that clients are told (%p)', (env, host) => {
-  const config = parseConfig(env as Env);
-  if (!config.ok) throw new Error(config.error.join('\n'));
-  const reason = `${host} is not among them, so requests by the address that clients are told are refused`;
-  const doubts = host === null ? [] : [{ variable: 'ALLOWED_HOSTS', reason }];
-  expect(contradictions(env as Env, config.value)).toEqual(doubts);
-});
-
-test.each([
   [{ TRUST_PROXY: '1', ...ISSUER }, true],
   [{ TRUST_PROXY: '1', JWT_JWKS_URL: 'https://id.example/jwks' }, true],
   [{ TRUST_PROXY: '1', ...ISSUER, PUBLIC_URL: 'https://keys.example' }, false],
