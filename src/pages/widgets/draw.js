@@ -61,16 +61,17 @@ export function mount(shown) {
   redraw();
 }
 
-const NEAR_PX = 16;
-let clicked = {}; // where the last click was that was not held back
+const NEAR_PX = 16; // some browsers count taps that are further apart as a double tap
+let first = {}; // where the first click was
 
 /** Holds back the second click of a double click or tap: it was not meant for what the first has brought there. */
 function holdSecond(event) {
   const { detail, clientX: x, clientY: y } = event;
-  if (detail > 1 && Math.hypot(x - clicked.x, y - clicked.y) < NEAR_PX) {
+  if (detail === 1) first = { x, y }; // none after it: the click of a label is followed by one on its box, at the same place
+  if (detail > 1 && Math.hypot(x - first.x, y - first.y) < NEAR_PX) {
     event.preventDefault();
     event.stopPropagation();
-  } else clicked = { x, y };
+  }
 }
 
 /** Changes the state behind the view, and redraws. */

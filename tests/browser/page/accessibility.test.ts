@@ -97,6 +97,26 @@ describeInBrowser('on a phone', (browser) => {
     expect(Math.min(...heights)).toBeGreaterThanOrEqual(40);
   });
 
+  test('taps on two scopes count, though the browser takes them for a double tap', async () => {
+    const state = stateOf('connect');
+    await using app = await appIn(state);
+    await using taken = await takePage(browser(), PHONE);
+    const { page } = taken;
+    await openIn(state, page, app);
+    const session = await page.context().newCDPSession(page);
+    const scopes = await page.getByRole('checkbox').all();
+    const before = await Promise.all(scopes.map((scope) => scope.isChecked()));
+    for (const [index, scope] of scopes.entries()) {
+      const label = await scope.locator('xpath=following-sibling::bdi').boundingBox();
+      if (label === null) throw new Error('each scope has a label');
+      const at = { x: label.x + 2, y: label.y + 2, button: 'left', clickCount: index + 1 } as const;
+      for (const type of ['mousePressed', 'mouseReleased'] as const) {
+        await session.send('Input.dispatchMouseEvent', { type, ...at });
+      }
+    }
+    expect(await Promise.all(scopes.map((scope) => scope.isChecked()))).toEqual(before.map((isTicked) => !isTicked));
+  });
+
   test('a double tap in an opened row asks, and does not answer what it has asked', async () => {
     await using app = await appForBrowser();
     await app.createKey('alice', { name: 'CI' });
