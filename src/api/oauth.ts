@@ -3,10 +3,11 @@
 
 import type { Problem } from '../ground/problem.ts';
 import { err, type Result } from '../ground/result.ts';
+import { SERVER_NAME } from '../ground/server-info.ts';
 import type { Log, LogFields } from '../watch/log.ts';
 import type { RequestContext } from '../web/context.ts';
 import { json } from '../web/headers.ts';
-import { CLIENT_CHALLENGE, oauthErrorResponse, withCode } from '../web/problem-response.ts';
+import { bearerChallenge, oauthErrorResponse, withCode } from '../web/problem-response.ts';
 
 /** The errors of /token, /register and /device_authorization. None of the sentences repeats what was sent. */
 const SENTENCES = {
@@ -56,8 +57,9 @@ export const createRefuse =
     logRefusal(log, route, context.requestId, refusal);
     const isUnknown = error === 'invalid_client';
     const response = json(isUnknown ? 401 : 400, { error, error_description: description });
-    // Each 401 has a challenge (RFC 9110 §15.5.2). Some clients then read no body, so it names the error, too.
-    if (isUnknown) response.headers.set('WWW-Authenticate', `${CLIENT_CHALLENGE}, error="${error}"`);
+    // Each 401 has a challenge (RFC 9110 §15.5.2): not Basic, for which browsers would ask who uses a page of this origin for
+    // a password. Some clients then read no body, so it names the error, too.
+    if (isUnknown) response.headers.set('WWW-Authenticate', bearerChallenge({ realm: SERVER_NAME, error }));
     return withCode(response, error);
   };
 

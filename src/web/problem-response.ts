@@ -185,9 +185,6 @@ export function challengeFor(problem: Problem, signIn: SignIn | null, publicUrl 
   }
 }
 
-/** The challenge for clients of OAuth, which authenticate with `Basic` where they do so in a header (RFC 6749 §5.2). */
-export const CLIENT_CHALLENGE = `Basic realm="${SERVER_NAME}"`;
-
 /** Returns a challenge with the parameters that are given (RFC 6750 §3). */
 export const bearerChallenge = (named: Readonly<Record<string, string | null>>): string =>
   `Bearer ${Object.entries(named)

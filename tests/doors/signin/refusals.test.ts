@@ -44,7 +44,8 @@ const redeem = async (changed: Changed) => {
 const exchange = (fields: Fields) => form('/token', { ...EXCHANGE, scope: 'read', client_name: SENT, ...fields });
 const refusedLines = async () => (await app.log()).filter(({ event }) => event === 'OAuth request refused');
 
-const CHALLENGE = 'Basic realm="mcp-key-server", error="invalid_client"';
+/** No browser asks a person for a password because of it, as it does because of Basic. */
+const CHALLENGE = 'Bearer realm="mcp-key-server", error="invalid_client"';
 
 type Row = [what: string, ask: () => Promise<Response>, error: string, reason: string, about?: object];
 
