@@ -376,7 +376,8 @@ test('a span ends with its reply, however long the look at a credential takes th
   await gate.made;
   app.clock.advance(400);
   gate.release();
-  const [made, pinged] = await sent(app, collector, 2);
+  expect((await app.call('whoami', {}, { 'x-api-key': key })).status).toBe(200); // by now that look has ended
+  const [made, pinged] = await sent(app, collector, 3);
   expect([made?.name, pinged?.name]).toEqual(['POST /tools/{tool}', 'ping']);
   expect(pinged?.attributes['mcp_keys.key.id']).toBe(id);
   expect(pinged?.endTimeUnixNano).toBe(pinged?.startTimeUnixNano);
