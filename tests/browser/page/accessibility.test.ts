@@ -1,6 +1,7 @@
 // The pages /keys and /authorize for people who see little, in each of their states.
 
 import { expect, test } from 'bun:test';
+import type { Browser, Page } from 'playwright-core';
 import { describeInBrowser, press, takePage } from '../../support/browser.ts';
 import { rows } from '../../support/everything.ts';
 import { findings } from '../axe.ts';
@@ -17,18 +18,30 @@ function stateOf(wanted: string) {
   return state;
 }
 
+/** Opens the page that is in this state, in a browser with these options. */
+async function withState(
+  browser: Browser,
+  name: string,
+  options: Parameters<typeof takePage>[1],
+  look: (page: Page) => Promise<void>,
+): Promise<void> {
+  const state = stateOf(name);
+  await using app = await appIn(state);
+  await using taken = await takePage(browser, options);
+  await openIn(state, taken.page, app);
+  await look(taken.page);
+}
+
 describeInBrowser('axe-core finds nothing', (browser) => {
-  for (const state of rows(ALL, USUAL.length)) {
-    test(`in the state ${state.name}, light and dark, and nothing is wider than 320 px`, async () => {
-      await using app = await appIn(state);
-      await using taken = await takePage(browser(), { viewport: { width: 320, height: 900 } });
-      const { page } = taken;
-      await openIn(state, page, app);
-      for (const colorScheme of ['light', 'dark'] as const) {
-        await page.emulateMedia({ colorScheme });
-        expect(await findings(page, colorScheme)).toEqual([]);
-        expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
-      }
+  for (const { name } of rows(ALL, USUAL.length)) {
+    test(`in the state ${name}, light and dark, and nothing is wider than 320 px`, async () => {
+      await withState(browser(), name, { viewport: { width: 320, height: 900 } }, async (page) => {
+        for (const colorScheme of ['light', 'dark'] as const) {
+          await page.emulateMedia({ colorScheme });
+          expect(await findings(page, colorScheme)).toEqual([]);
+          expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+        }
+      });
     });
   }
 });
@@ -54,67 +67,56 @@ describeInBrowser('two keys', (browser) => {
 
 describeInBrowser('in forced colours', (browser) => {
   test('the bar of a quota is seen', async () => {
-    const plan = stateOf('plan');
-    await using app = await appIn(plan);
-    await using taken = await takePage(browser(), { forcedColors: 'active', reducedMotion: 'reduce' });
-    const { page } = taken;
-    await openIn(plan, page, app);
-    const bar = page.getByRole('progressbar');
-    const before = await bar.screenshot();
-    await bar.evaluate((element: HTMLProgressElement) => {
-      element.value = 40;
+    await withState(browser(), 'plan', { forcedColors: 'active', reducedMotion: 'reduce' }, async (page) => {
+      const bar = page.getByRole('progressbar');
+      const before = await bar.screenshot();
+      await bar.evaluate((element: HTMLProgressElement) => {
+        element.value = 40;
+      });
+      expect(before.equals(await bar.screenshot())).toBe(false);
     });
-    expect(before.equals(await bar.screenshot())).toBe(false);
   });
 });
 
 describeInBrowser('on a phone', (browser) => {
   const PHONE = { isMobile: true, hasTouch: true, viewport: { width: 390, height: 844 } };
+  const onPhone = (name: string, look: (page: Page) => Promise<void>) => withState(browser(), name, PHONE, look);
 
   test.each(['form-limits', 'owner-plan'])('no field zooms the page in the state %s', async (name) => {
-    const state = stateOf(name);
-    await using app = await appIn(state);
-    await using taken = await takePage(browser(), PHONE);
-    const { page } = taken;
-    await openIn(state, page, app);
-    const small = await page.evaluate(() =>
-      Array.from(document.querySelectorAll<HTMLElement>('input, select, textarea'))
-        .filter((field) => Number.parseFloat(getComputedStyle(field).fontSize) < 16) // iOS zooms into it, and stays there
-        .map(({ outerHTML }) => outerHTML),
-    );
-    expect(small).toEqual([]);
+    await onPhone(name, async (page) => {
+      const small = await page.evaluate(() =>
+        Array.from(document.querySelectorAll<HTMLElement>('input, select, textarea'))
+          .filter((field) => Number.parseFloat(getComputedStyle(field).fontSize) < 16) // iOS zooms into it, and stays there
+          .map(({ outerHTML }) => outerHTML),
+      );
+      expect(small).toEqual([]);
+    });
   });
 
   test.each(['connect', 'narrowed'])('a scope is as large as a fingertip in the state %s', async (name) => {
-    const state = stateOf(name);
-    await using app = await appIn(state);
-    await using taken = await takePage(browser(), PHONE);
-    const { page } = taken;
-    await openIn(state, page, app);
-    const heights = await page
-      .getByRole('checkbox')
-      .evaluateAll((boxes) => boxes.map((box) => box.closest('label')?.getBoundingClientRect().height ?? 0));
-    expect(Math.min(...heights)).toBeGreaterThanOrEqual(40);
+    await onPhone(name, async (page) => {
+      const heights = await page
+        .getByRole('checkbox')
+        .evaluateAll((boxes) => boxes.map((box) => box.closest('label')?.getBoundingClientRect().height ?? 0));
+      expect(Math.min(...heights)).toBeGreaterThanOrEqual(40);
+    });
   });
 
   test('taps on two scopes count, though the browser takes them for a double tap', async () => {
-    const state = stateOf('connect');
-    await using app = await appIn(state);
-    await using taken = await takePage(browser(), PHONE);
-    const { page } = taken;
-    await openIn(state, page, app);
-    const session = await page.context().newCDPSession(page);
-    const scopes = await page.getByRole('checkbox').all();
-    const before = await Promise.all(scopes.map((scope) => scope.isChecked()));
-    for (const [index, scope] of scopes.entries()) {
-      const label = await scope.locator('xpath=following-sibling::bdi').boundingBox();
-      if (label === null) throw new Error('each scope has a label');
-      const at = { x: label.x + 2, y: label.y + 2, button: 'left', clickCount: index + 1 } as const;
-      for (const type of ['mousePressed', 'mouseReleased'] as const) {
-        await session.send('Input.dispatchMouseEvent', { type, ...at });
+    await onPhone('connect', async (page) => {
+      const session = await page.context().newCDPSession(page);
+      const scopes = await page.getByRole('checkbox').all();
+      const before = await Promise.all(scopes.map((scope) => scope.isChecked()));
+      for (const [index, scope] of scopes.entries()) {
+        const label = await scope.locator('xpath=following-sibling::bdi').boundingBox();
+        if (label === null) throw new Error('each scope has a label');
+        const at = { x: label.x + 2, y: label.y + 2, button: 'left', clickCount: index + 1 } as const;
+        for (const type of ['mousePressed', 'mouseReleased'] as const) {
+          await session.send('Input.dispatchMouseEvent', { type, ...at });
+        }
       }
-    }
-    expect(await Promise.all(scopes.map((scope) => scope.isChecked()))).toEqual(before.map((isTicked) => !isTicked));
+      expect(await Promise.all(scopes.map((scope) => scope.isChecked()))).toEqual(before.map((isTicked) => !isTicked));
+    });
   });
 
   test('a double tap in an opened row asks, and does not answer what it has asked', async () => {
