@@ -271,9 +271,14 @@ test('without Bun it is installed and started by Deno alone, as typed, and its t
   const typed = readDocument('src/start/README.md').codeBlock('Deno', 'sh', 1).trim().split('\n');
   const [install = '', serve = '', mint = ''] = typed;
   expect(typed).toEqual([install, serve, mint]);
-  const env = { PATH: `${dirname(denoPath())}:/usr/bin:/bin`, HOME: process.env.HOME ?? folder };
+  const env = {
+    PATH: `${dirname(denoPath())}:/usr/bin:/bin`,
+    HOME: process.env.HOME ?? folder,
+    DENO_TLS_CA_STORE: 'mozilla,system', // the registry may be reached through a proxy that only the machine trusts
+  };
   const typing = (line: string) => run(['sh', '-c', line], { cwd: folder, env });
-  expect((await typing(install)).code).toBe(0);
+  const installed = await typing(install);
+  expect(installed.code, installed.stderr).toBe(0);
   await using server = await startServer({ command: ['sh', '-c', `exec ${serve}`], folder, env });
   const minted = await typing(mint);
   expect(minted).toMatchObject({ code: 0, stderr: '' });
