@@ -46,7 +46,8 @@ FROM blocked_owners WHERE owner > ?1 ORDER BY owner LIMIT 1000`;
 export const DELETED_AT_ONCE = 100;
 const SOME_KEYS = `SELECT id FROM api_keys WHERE user_id = ?1 LIMIT ${DELETED_AT_ONCE}`;
 // A trigger deletes the rows, because a DELETE could not say who makes it.
-const DELETE_KEYS = 'UPDATE api_keys SET deleting = 1, changed_by = ?2 WHERE id IN (SELECT value FROM json_each(?1))';
+const DELETE = 'UPDATE api_keys SET deleting = 1, changed_by = ?2 WHERE';
+const DELETE_KEYS = `${DELETE} id IN (SELECT value FROM json_each(?1))`;
 
 /** Selects the event that the owner was last removed; 0: none. */
 const LEFT = `(SELECT coalesce(max(seq), 0) FROM key_events
@@ -58,6 +59,9 @@ ON CONFLICT (owner) DO UPDATE SET deleting = 1, changed_by = excluded.changed_by
 /** Open codes would make keys of an owner who has left. */
 const DELETE_CODES = `DELETE FROM codes WHERE owner = ?1 AND ${LEFT} = ?2`;
 
+/** Keys that were made since the others were deleted. */
+const DELETE_REST = `${DELETE} user_id = ?1 AND ${LEFT} = ?3`;
+
 const HAS_ROWS = `SELECT EXISTS (SELECT 1 FROM api_keys WHERE user_id = ?1) OR EXISTS (SELECT 1 FROM owners WHERE owner = ?1)
 OR EXISTS (SELECT 1 FROM holders WHERE owner = ?1) OR EXISTS (SELECT 1 FROM ended_uses WHERE owner = ?1)
 OR EXISTS (SELECT 1 FROM children WHERE owner = ?1)
@@ -68,7 +72,7 @@ const RANGE_EVENTS = 100_000;
 // Each by itself: together SQLite would scan the table for them.
 const LAST_EVENTS = `SELECT coalesce((SELECT min(seq) FROM key_events), 0) AS first,
 coalesce((SELECT max(seq) FROM key_events), -1) AS last, ${LEFT} AS kept`;
-const FORGET_EVENTS = 'DELETE FROM key_events WHERE seq BETWEEN ?2 AND ?3 AND owner = ?1 AND seq <> ?4';
+const FORGET_EVENTS = 'DELETE FROM key_events WHERE seq BETWEEN ?2 AND ?3 AND owner = ?1 AND seq < ?4';
 const HAS_EVENTS = `SELECT 1 FROM key_events
 WHERE seq BETWEEN ?2 AND ?3 AND owner = ?1 AND kind <> 'owner_deleted' LIMIT 1`;
 
@@ -156,12 +160,14 @@ WHERE (${names.map((name) => `owners.${name}`)}) IS NOT (${names.map((name) => `
       return ids.length;
     },
 
-    /** Removes settings and counts, and the owner's events but for one of the removal. A block stays. */
+    /** Removes settings and counts, and the owner's events before that of the removal. A block stays. */
     async leave(owner: string, origin: Origin): Promise<void> {
       const { kept: before } = await rangesOf(owner);
+      const args = [owner, JSON.stringify(origin), before];
       await db.writeAll([
         { sql: DELETE_CODES, args: [owner, before] },
-        { sql: LEAVE, args: [owner, JSON.stringify(origin), before] },
+        { sql: DELETE_REST, args },
+        { sql: LEAVE, args },
       ]);
       const { ranges, kept } = await rangesOf(owner);
       for (const range of ranges) await db.write({ sql: FORGET_EVENTS, args: [...range, kept] });

@@ -459,6 +459,24 @@ test.each(['UPDATE api_keys SET deleting', 'INSERT INTO owners', 'DELETE FROM ke
   },
 );
 
+test.each([
+  ['before the removal goes with him', 'UPDATE api_keys SET deleting', 0, ['owner_deleted']],
+  ['behind it stays, with its event', 'INSERT INTO owners', 1, ['owner_deleted', 'created']],
+])('a key that an owner makes during keys owner --delete: %s', async (_, held, keys, kinds) => {
+  await using sqld = await startPrimary();
+  await using proxy = await startProxy(sqld.url);
+  await using app = await createTestApp({ store: storeOn({ DATABASE_URL: proxy.url }), env: ADMINS });
+  await keyOf(app, 'eve');
+  const gate = proxy.delayResponseTo(held);
+  const removed = app.keys('owner', 'eve', '--delete', '--yes');
+  await gate.made;
+  await keyOf(app, 'eve');
+  gate.release();
+  await removed;
+  expect((await setOwner(app, { owner: 'eve' })).body.keys).toBe(keys);
+  expect((await eventsIn(app, '--user', 'eve')).map(({ kind }) => kind)).toEqual(kinds);
+});
+
 test('keys owner sets, shows and removes an owner; a block stays', async () => {
   await using app = await createTestApp();
   const key = await keyOf(app, 'eve');
