@@ -117,9 +117,12 @@ const COUNTS = [
   },
 ];
 
+const batchOf = (table: 'api_keys' | 'holders') =>
+  `(SELECT row FROM ${table} WHERE row > ${parameter('after')} ORDER BY row LIMIT ${BATCH_HOLDERS}) h`;
+
 /** Returns the statements for a batch of holders. `row`: the row number of holder `h` in the tables of counts. */
 function holdersIn(table: 'api_keys' | 'holders', row: string) {
-  const batch = `(SELECT row FROM ${table} WHERE row > ${parameter('after')} ORDER BY row LIMIT ${BATCH_HOLDERS}) h`;
+  const batch = batchOf(table);
   const old = COUNTS.map((counts) => ({ ...counts, isOld: `c.row = ${row} AND ${counts.isOld}` }));
   const isAnyOld = old.map(({ table, isOld }) => `EXISTS (SELECT 1 FROM ${table} c WHERE ${isOld})`).join(' OR ');
   return {
@@ -132,7 +135,14 @@ SELECT c.row, c.${key} FROM ${batch} CROSS JOIN ${table} c WHERE ${isOld})`,
   };
 }
 
-const HOLDERS = [holdersIn('api_keys', 'h.row'), holdersIn('holders', '-h.row')];
+const KEYS = holdersIn('api_keys', 'h.row');
+const OWNERS = holdersIn('holders', '-h.row');
+
+/** Removes each owner who has no counts left: he would stay for ever. His next ones insert him again. */
+const REMOVE_SPENT = `DELETE FROM holders WHERE row IN (SELECT h.row FROM ${batchOf('holders')}
+WHERE ${COUNTS.map(({ table }) => `NOT EXISTS (SELECT 1 FROM ${table} WHERE row = -h.row)`).join(' AND ')})`;
+
+const HOLDERS = [KEYS, { ...OWNERS, remove: [...OWNERS.remove, REMOVE_SPENT] }];
 
 const REMOVALS = TABLES.flatMap(({ removals }) => removals);
 

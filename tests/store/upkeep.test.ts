@@ -193,6 +193,30 @@ test('counts are removed that are old by the clocks of both, the process and the
   expect(await windowsLeft()).toBe(4);
 });
 
+test('an owner without keys goes with the last of his counts, and comes back with his next ones', async () => {
+  await using opened = await openEmbedded(join(temporaryFolder(), 'keys.db'));
+  const { db, store } = opened;
+  const today = Math.floor(Date.now() / DAY_MS);
+  const { month: oldest } = placeOf(today - KEPT.usageDays);
+  for (const [row, owner, month] of [
+    [1, 'gone', oldest - 1],
+    [2, 'idle', oldest],
+    [3, 'back', oldest - 1],
+  ] as const) {
+    await db.write({ sql: 'INSERT INTO holders VALUES (?, ?)', args: [row, owner] });
+    await db.write({ sql: 'INSERT INTO key_months (row, month, d1) VALUES (?, ?, 1)', args: [-row, month] });
+  }
+  await removeOld(db, { clock, ...KEPT });
+  const owners = async () =>
+    (await db.read({ sql: 'SELECT owner FROM holders ORDER BY owner' })).map(({ owner }) => owner);
+  expect(await owners()).toEqual(['idle']);
+  await store.insert(record({ userId: 'back' }), 1000, { how: 'command', actor: null, requestId: null, address: null });
+  const windows = [[null, 'back', DAY_MS / 1000, today, today, 5, null]] as const;
+  await store.addUses({ instance: 'a process', number: 1, windows });
+  expect(await owners()).toEqual(['back', 'idle']);
+  expect(await store.totalsOf(windows)).toEqual([5]);
+});
+
 /** A row of each kind that is removed by its age, made now. */
 const YOUNG = {
   codes: "INSERT INTO codes (hash, content, ends_at_ms) SELECT 'code', '', unixepoch() * 1000 + 600000",
