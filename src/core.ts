@@ -44,7 +44,7 @@ export interface CoreOptions {
 }
 
 /** Wraps parts of the core to time and count what they do. */
-export interface Watch {
+interface Watch {
   store<S extends object>(store: S): S;
   /** Wraps a guard to count its refusals. */
   guard: GuardsOptions['observe'];
@@ -56,11 +56,11 @@ export interface Watch {
 const UNWATCHED: Watch = { store: (store) => store, guard: undefined, verify: ({ verify }) => verify, token() {} };
 
 /** What doors add to the store, and what watches it. */
-export interface Beneath extends Pick<StoreOptions, 'lookups' | 'createDerived' | 'createReplica'> {
+interface Beneath extends Pick<StoreOptions, 'lookups' | 'createDerived' | 'createReplica'> {
   readonly watch?: Watch | undefined;
 }
 
-export type Base = Awaited<ReturnType<typeof prepareBase>>;
+type Base = Awaited<ReturnType<typeof prepareBase>>;
 
 /** Prepares a store that touches no database yet. Throws an Error for the operator about an unusable folder or issuer. */
 export async function prepareBase(config: Config, options: CoreOptions, { watch = UNWATCHED, ...beneath }: Beneath) {

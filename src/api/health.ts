@@ -8,7 +8,7 @@ import { ALL_VERSIONS } from '../mcp/era.ts';
 import { json } from '../web/headers.ts';
 import type { Handler } from '../web/router.ts';
 
-export interface HealthOptions {
+interface HealthOptions {
   /** Random for each process, and the start of its request ids. */
   readonly instance: string;
   readonly store: {

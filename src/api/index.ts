@@ -28,7 +28,7 @@ import { type GrantTypes, tokenRoutes } from './token.ts';
 import { toolRoutes } from './tools.ts';
 import { verifyRoute } from './verify.ts';
 
-export interface ApiOptions {
+interface ApiOptions {
   readonly config: Config;
   readonly address: ServerAddress;
   readonly offered: Offered;
@@ -51,7 +51,7 @@ export interface ApiOptions {
 }
 
 /** What the core gives the routes of a door. */
-export interface CoreParts {
+interface CoreParts {
   mcpOver(transport: Transport): Mcp;
   /** Returns where OAuth clients sign in for a path; null: they are never challenged. */
   signInAt(path: ProtectedPath): SignIn | null;

@@ -15,7 +15,7 @@ import { challengeFor, problemResponse, type SignIn } from '../web/problem-respo
 import { type Handlers, type Route, refuseInClear } from '../web/router.ts';
 import type { Streams } from '../web/stream.ts';
 
-export interface ToolRouteOptions {
+interface ToolRouteOptions {
   readonly run: Run;
   readonly streams: Streams;
   /** Where users sign in; null: clients are never sent there. */

@@ -15,7 +15,7 @@ const UNAVAILABLE: Unavailable = { action: 'unavailable' };
 
 const INCOMPLETE = ok('incomplete' as const);
 
-export type Questions = Readonly<Record<string, Question<unknown>>>;
+type Questions = Readonly<Record<string, Question<unknown>>>;
 
 /** The answers, by the names of the questions. */
 export type Answers<Q extends Questions> = {

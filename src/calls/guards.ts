@@ -38,7 +38,7 @@ export interface Guards {
 }
 
 /** A call whose scopes are checked; without `scopes` it has none. The caller is for the log, the proof for the last look. */
-export interface ScopedCall {
+interface ScopedCall {
   readonly caller: RequestIds;
   readonly proof?: Pick<CallProof, 'demand'>;
   readonly auth: Partial<KeyIdentity>;

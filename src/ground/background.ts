@@ -4,12 +4,12 @@
 import { StoreOutage } from './result.ts';
 import type { Cancel, Clock } from './runtime.ts';
 
-export interface ErrorLog {
+interface ErrorLog {
   error(event: string, fields: { error: unknown }): void;
   warn(event: string, fields: { reason: string }): void;
 }
 
-export interface RepeatOptions {
+interface RepeatOptions {
   /** The pause after each run; null: none until `run` or `runNow`. A function is called after each run. */
   readonly everyMs: number | (() => number | null);
   /** The exact pause before the first run; null: it waits for `run` or `runNow`. Defaults to `everyMs`. */

@@ -6,7 +6,7 @@ import { type Awaitable, err, ok, type Result } from './result.ts';
 import type { Clock } from './runtime.ts';
 import { fetchCauseOf } from './text.ts';
 
-export interface FetchedDocument {
+interface FetchedDocument {
   readonly status: number;
   readonly headers: Headers;
   /** Empty unless the status is 200. An error says why it can't be read, in words fit for a log. */

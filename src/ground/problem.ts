@@ -137,7 +137,7 @@ export const invalidInput = (path: string, message: string, detail?: string): In
 });
 
 /** What a caller reads: the HTTP status, and one sentence, the same on every transport. */
-export interface ProblemText {
+interface ProblemText {
   readonly status: number;
   readonly detail: string;
 }

@@ -16,7 +16,7 @@ export interface ServerAddress {
   readonly origins: readonly string[];
 }
 
-export interface AddressSettings {
+interface AddressSettings {
   /** PUBLIC_URL; null: not set. */
   readonly publicUrl: string | null;
   readonly host: string;

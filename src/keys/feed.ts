@@ -29,7 +29,7 @@ const BEHIND_MAX = 10 * FEED_PAGE_MAX;
 
 const NEVER = Number.NEGATIVE_INFINITY;
 
-export interface FeedListener {
+interface FeedListener {
   /** A page was read after `asked`; its changes are reported next. */
   onPage?(asked: ReachedPosition, page: FeedPage): void;
   /** The records with these hashes may have changed, and the owners' blocks or settings. */

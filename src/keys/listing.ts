@@ -25,7 +25,7 @@ const KEYS_AT_ONCE = 200;
 
 export type OwnKey = Awaited<ReturnType<typeof ownKeys<ListedKey>>>[number];
 
-export type PlacedOwnKey = OwnKey & ListPlace;
+type PlacedOwnKey = OwnKey & ListPlace;
 
 export interface ShownWith {
   readonly usage: Usage;
@@ -59,7 +59,7 @@ export async function ownKeys<Key extends ListedKey>(
   });
 }
 
-export interface ListOwnOptions extends ShownWith {
+interface ListOwnOptions extends ShownWith {
   readonly store: KeyStore;
   readonly clock: Clock;
   readonly log: Log;

@@ -60,7 +60,7 @@ export interface OwnerSettings extends Limits {
 }
 
 /** The parent of a derived key, and the one secret of it with which the derived key ends. */
-export interface Parent {
+interface Parent {
   readonly id: string;
   /** The hash of that secret. */
   readonly keyHash: string;

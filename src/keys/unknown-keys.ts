@@ -32,7 +32,7 @@ const STALE_SOURCE = 'read again';
 const PLACES = STATEMENT_KEYS_MAX;
 const SHARED_PLACES = 10 * STATEMENT_KEYS_MAX;
 
-export interface LookupsOptions<T> {
+interface LookupsOptions<T> {
   /** Reads all with one statement. `fairnessKey`: the source, which takes turns with others. */
   readonly readAll: (hashes: readonly string[], fairnessKey: string) => Promise<(hash: string) => T>;
   /** Returns whether a look-up is refunded to the budget. */

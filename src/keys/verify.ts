@@ -70,7 +70,7 @@ interface Presented {
 
 export type Verifier = ReturnType<typeof createVerifier>;
 
-export interface VerifierOptions extends KnownKeysOptions, ChangeParts {
+interface VerifierOptions extends KnownKeysOptions, ChangeParts {
   /** Undefined: there are none. */
   readonly rules?: Rules | undefined;
   readonly audience: Audience;

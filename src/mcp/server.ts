@@ -56,7 +56,7 @@ export interface Reply {
 /** Handles a request, synchronously if nothing has to be awaited. */
 export type Mcp = (request: RequestMessage, peer: Peer) => Awaitable<Reply>;
 
-export interface McpOptions {
+interface McpOptions {
   readonly methods: ReadonlyMap<string, Method>;
   /** Returns what the request calls; undefined if it calls nothing that is there. */
   readonly calledBy: (request: RequestMessage) => Operation | undefined;

@@ -6,7 +6,7 @@ import endedUses from '../../db/0003_ended_uses.sql' with { type: 'text' };
 import { isOutage } from '../ground/result.ts';
 import { type Database, type Row, type Statement, UnusableDatabase } from './database.ts';
 
-export interface Migration {
+interface Migration {
   readonly name: string;
   readonly sql: string;
 }

@@ -28,7 +28,7 @@ export interface KeptDays {
   readonly usageDays: number;
 }
 
-export interface UpkeepOptions extends KeptDays {
+interface UpkeepOptions extends KeptDays {
   readonly clock: Clock;
   readonly log: Log;
 }

@@ -21,7 +21,7 @@ export interface UserJwtConfig {
   readonly production: boolean;
 }
 
-export interface UserJwtOptions {
+interface UserJwtOptions {
   readonly clock: Clock;
   readonly sha256: Sha256;
   readonly log: Log;

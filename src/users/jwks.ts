@@ -19,7 +19,7 @@ const COOLDOWN_MS = 10_000;
 /** Back-off after a failed fetch. */
 const FAILURE_PAUSE_MS = 1000;
 
-export interface JwksOptions {
+interface JwksOptions {
   readonly load: LoadJwks;
   readonly clock: Clock;
   readonly log: Log;

@@ -37,7 +37,7 @@ export interface OwnerUsed {
 }
 
 /** What this process knows of holders beyond what the database has. */
-export interface KnownUses {
+interface KnownUses {
   readonly key: (keyId: string) => Holder | undefined;
   readonly owner: (owner: string) => Holder | undefined;
   /** Returns the keys of these owners with uses that the database may lack. */

@@ -14,7 +14,7 @@ import { allowOrigin, STRICT_TRANSPORT } from './headers.ts';
 import { problemResponse } from './problem-response.ts';
 import { type AllowedNames, createRequestChecks, createRouter, type Route } from './router.ts';
 
-export interface DispatchOptions {
+interface DispatchOptions {
   readonly routes: readonly Route[];
   readonly config: AllowedNames & Pick<RequestServer, 'production' | 'trustProxy'> & { readonly tls: object | null };
   readonly address: ServerAddress;

@@ -17,7 +17,7 @@ export type Handler = (context: RequestContext) => Awaitable<Response>;
 /** Responds to a POST, whose body has been read. */
 export type BodyHandler = (context: RequestContext, body: Body) => Awaitable<Response>;
 
-export type Refuse = (context: RequestContext, problem: Problem) => Awaitable<Response>;
+type Refuse = (context: RequestContext, problem: Problem) => Awaitable<Response>;
 
 export interface Handlers {
   readonly get?: Handler;

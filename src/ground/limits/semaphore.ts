@@ -14,7 +14,7 @@ export type Release = () => void;
 /** Ends a wait; null: nothing was left in time. */
 type Settle = (release: Release | null) => void;
 
-export type FairSemaphore = ReturnType<typeof createFairSemaphore>;
+type FairSemaphore = ReturnType<typeof createFairSemaphore>;
 
 /** Creates a semaphore for which owners wait in turn, as many as `waitingBounds` allows. */
 export function createFairSemaphore(bounds: Bounds, waitingBounds: Bounds, clock: Clock) {

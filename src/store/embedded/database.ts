@@ -13,7 +13,7 @@ import {
 } from './sqlite.ts';
 import { createFileThread, type FileThread } from './thread.ts';
 
-export interface FileOptions {
+interface FileOptions {
   /** Leaves the file and its write-ahead log as they are. */
   readonly readOnly?: boolean;
   /**

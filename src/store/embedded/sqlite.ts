@@ -12,7 +12,7 @@ const STATEMENTS_MAX = 200;
 
 export type SqliteConnection = ReturnType<typeof openSqlite>;
 
-export interface SqliteOptions {
+interface SqliteOptions {
   /** How long SQLite waits for another connection's lock. */
   readonly lockWaitMs: number;
   /** Leaves the file and its write-ahead log as they are, even when it is closed. */

@@ -47,7 +47,7 @@ export interface ReplicaOptions {
 }
 
 /** Creates a replica that is opened later. Throws if its file belongs to another program, or is a database of keys. */
-export type CreateReplica = (options: ReplicaOptions) => Replica;
+type CreateReplica = (options: ReplicaOptions) => Replica;
 
 export interface RemoteOptions {
   readonly clock: Clock;

@@ -10,7 +10,7 @@ import type { MakePrompts, MakeTools, ToolFile } from './tool-file.ts';
 export type ImportModule = (path: string) => Promise<object>;
 
 /** Writes a line if the process ends before the returned function is called. */
-export type LastWords = (line: string) => Cancel;
+type LastWords = (line: string) => Cancel;
 
 /** The longest load of a file: one that waits must not delay the start forever. */
 const LOAD_MS_MAX = 30_000;
