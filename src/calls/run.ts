@@ -36,7 +36,7 @@ export type Run = (operation: Operation, input: unknown, call: Call, canceller?:
 export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; recheck: Recheck }) {
   let lastCalled: string | undefined; // the tool or prompt that was called last
 
-  function logRefusal(problem: Problem, { kind, name }: Operation, call: Call): void {
+  function logRefusal(problem: Problem, { operation: { kind, name }, call }: Running): void {
     const { requestId, traceId } = call.caller;
     call.response.code = publicPart(problem).code;
     const fields = { requestId, traceId, [kind]: name };
@@ -46,7 +46,7 @@ export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; rec
     else log.warn('tool out of time', fields);
   }
 
-  function problemOf(thrown: unknown, { kind, name }: Operation, call: Call, canceller?: AbortSource): Problem {
+  function problemOf(thrown: unknown, { operation: { kind, name }, call, canceller }: Running): Problem {
     // A throw after the abort is how the tool stops, not a bug.
     if (call.isAborted) return { code: 'tool_timeout', ...(canceller?.signal.aborted && { byClient: true }) };
     return thrownProblem(thrown, log, call.caller, { [kind]: name });
@@ -62,14 +62,13 @@ export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; rec
 
   /** Logs a refusal, and checks that the credential is still good. Every call that throws nothing ends here. */
   function finish(result: ToolResult, running: Running): Awaitable<ToolResult> {
-    const { operation, call } = running;
-    if (!result.ok) logRefusal(result.error, operation, call);
-    return recheck.isFresh(call.proof) ? result : proved(result, call);
+    if (!result.ok) logRefusal(result.error, running);
+    return recheck.isFresh(running.call.proof) ? result : proved(result, running.call);
   }
 
-  function failure(thrown: unknown, { operation, call, canceller }: Running): ToolResult {
-    const problem = problemOf(thrown, operation, call, canceller);
-    logRefusal(problem, operation, call);
+  function failure(thrown: unknown, running: Running): ToolResult {
+    const problem = problemOf(thrown, running);
+    logRefusal(problem, running);
     return err(problem);
   }
 
@@ -98,8 +97,8 @@ export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; rec
 
   function afterState(problem: Problem | undefined, running: Running): Awaitable<ToolResult> {
     if (problem !== undefined) return err(problem);
-    const { operation, call, canceller } = running;
-    if (call.isAborted) return err(problemOf(undefined, operation, call, canceller)); // it has not begun
+    const { operation, call } = running;
+    if (call.isAborted) return err(problemOf(undefined, running)); // it has not begun
     if (call.reportsProgress) call.progress = provedProgress(recheck, call, call.progress);
     return chain(running.race(operation.run(running.parsed, running.context as Call)), afterTool, running);
   }
