@@ -1,7 +1,7 @@
 // Changes existing keys: revokes, deletes, renames, sets scopes, and ends leaked secrets. Requests that change nothing
 // are rate-limited. After an edit, whoever made it, this process sees it, the log says it, and the key is shown.
 
-import type { Problem } from '../ground/problem.ts';
+import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { InfoEvent } from '../watch/events.ts';
@@ -34,7 +34,7 @@ export async function changeAsRead<T>(change: () => Promise<Result<T, Problem> |
     const changed = await change();
     if (changed !== null) return changed;
   }
-  return err({ code: 'overloaded' });
+  return err(OVERLOADED);
 }
 
 export interface ChangeParts {

@@ -2,7 +2,7 @@
 
 import { LIMITS } from '../ground/limits/index.ts';
 import { createFairSemaphore } from '../ground/limits/semaphore.ts';
-import type { Problem } from '../ground/problem.ts';
+import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { type Clock, nextTurn } from '../ground/runtime.ts';
 import type { Usage } from '../uses/usage.ts';
@@ -75,7 +75,7 @@ export function createLists(options: ListOwnOptions) {
     const taken = lists.take(actor);
     if (!taken.ok) return taken;
     const release = await reading.acquire(personOf(actor), LIST_WAIT_MS_MAX);
-    if (release === null) return err({ code: 'overloaded' });
+    if (release === null) return err(OVERLOADED);
     try {
       return ok(await read());
     } finally {
