@@ -114,8 +114,8 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
   const { files, part } = await openForAdmins(core);
   const { tools, prompts, resources, keyScopes, custom, toolVariables } = await registerAll(core, files, options);
   const sse = openSse();
-  const handsOut = config.connect !== null || config.device;
-  const signIn = handsOut ? (await import('./doors/signin/index.ts')).openSignIn(core) : null;
+  const hasSignIn = config.connect !== null || config.device;
+  const signIn = hasSignIn ? (await import('./doors/signin/index.ts')).openSignIn(core) : null;
   const traces = await openTraces(core);
   const accessLog = config.accessLog ? (await import('./api/access-log.ts')).createAccessLog(core) : [];
   const counted = { sessions: sse.count, spansDropped: traces?.dropped, measureProcess, certificateEndsAtMs };
@@ -125,7 +125,6 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
     ...core,
     offered: { tools, prompts, resources },
     keyScopes,
-    revokeTokens: core.revokeSecrets,
     grantTypes: new Map([...(signIn?.grantTypes ?? []), ...openChildren(core)]),
     authorizationServer: signIn?.authorizationServer ?? null,
     handsOutKeys: signIn?.handsOutKeys ?? false,

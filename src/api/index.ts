@@ -22,7 +22,7 @@ import type { Streams } from '../web/stream.ts';
 import { aboutRoute } from './about.ts';
 import type { Observed, Transport } from './observer.ts';
 import { metadataUrl, type ProtectedPath, resourceMetadataRoutes } from './resource-metadata.ts';
-import { type RevokeTokens, revokeRoute } from './revoke.ts';
+import { type RevokeSecrets, revokeRoute } from './revoke.ts';
 import { ROUTES, type RouteFacts, type RouteName, routeNames } from './table.ts';
 import { type GrantTypes, tokenRoutes } from './token.ts';
 import { toolRoutes } from './tools.ts';
@@ -38,7 +38,7 @@ interface ApiOptions {
   readonly guards: Guards;
   readonly identify: Identify;
   readonly streams: Streams;
-  readonly revokeTokens: RevokeTokens;
+  readonly revokeSecrets: RevokeSecrets;
   readonly grantTypes: GrantTypes;
   readonly authorizationServer: ((url: string) => object) | null;
   readonly handsOutKeys: boolean;
@@ -64,7 +64,7 @@ export type DoorRoutes = Partial<Readonly<Record<RouteName, Served>>>;
 
 export function createRoutes(options: ApiOptions): readonly Route[] {
   const { config, address, offered, requestStates, recheck, guards, identify, streams, handsOutKeys } = options;
-  const { revokeTokens, grantTypes, authorizationServer, keyScopes, health, observed, doors, clock, log } = options;
+  const { revokeSecrets, grantTypes, authorizationServer, keyScopes, health, observed, doors, clock, log } = options;
   const { basePath, production, trustProxy, revocationLagMaxMs } = config;
   const { path: publicPath } = address;
   const tools = [...offered.tools.values()];
@@ -104,7 +104,7 @@ export function createRoutes(options: ApiOptions): readonly Route[] {
     }),
     openapi: { get: (context) => chain(openapi(), (get) => get(context)) },
     verify: verifyRoute({ guards, recheck, trustProxy, log }),
-    revoke: revokeRoute(revokeTokens),
+    revoke: revokeRoute(revokeSecrets),
     ...tokenRoutes({ grantTypes, authorizationServer, publicPath, keyScopes, log }),
     health: [...healthElsewhere(basePath), { path: basePath + ROUTES.health.path, get: health }],
     preview: { get: (context) => chain(preview(), (get) => get(context)) },

@@ -13,15 +13,15 @@ import type { Handlers } from '../web/router.ts';
 const TOKENS_MAX = 100;
 
 /** Revokes all keys among `texts`, or fails if that can't be confirmed. */
-export type RevokeTokens = (texts: readonly string[], context: RequestContext) => Promise<Result<void, Problem>>;
+export type RevokeSecrets = (texts: readonly string[], context: RequestContext) => Promise<Result<void, Problem>>;
 
-export function revokeRoute(revokeTokens: RevokeTokens): Handlers {
+export function revokeRoute(revokeSecrets: RevokeSecrets): Handlers {
   async function post(context: RequestContext, body: Body): Promise<Response> {
     const { requestId } = context;
     const tokens = body.ok ? tokensIn(body.value) : unread(body.error);
     if (!tokens.ok) return problemResponse(tokens.error, requestId);
     const trimmed = tokens.value.map((token) => token.trim()); // some come with the end of a file's line
-    const revoked = await revokeTokens(trimmed, context);
+    const revoked = await revokeSecrets(trimmed, context);
     return revoked.ok ? json(200, {}) : problemResponse(revoked.error, requestId);
   }
   return { post };
