@@ -12,6 +12,7 @@ import { createGranted, type KeyCeilings } from './grants.ts';
 import { createLists } from './listing.ts';
 import { createMinting } from './minting.ts';
 import type { OwnerDefaults, PlanOf } from './plans.ts';
+import { createRotate } from './rotating.ts';
 import type { DerivedKeys, KeyStore } from './store.ts';
 import { createReadKeys, createUnknownKeys } from './unknown-keys.ts';
 import { createVerifier, type Rules } from './verify.ts';
@@ -63,6 +64,7 @@ export function createKeyDomain(options: KeyDomainOptions) {
   return {
     keys: {
       ...createMinting(parts),
+      rotate: createRotate(parts),
       ...createChanges(parts),
       ...createLists(parts),
       /** Uses of a key today (UTC), counted over all processes as far as this one knows. */

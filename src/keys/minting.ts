@@ -9,7 +9,7 @@ import { type Actor, actorBy, actorFields, type Caller, type Person } from './ac
 import { shownServer, THIS_SERVER } from './audience.ts';
 import { checked, type Grant, type KeyRequest } from './grants.ts';
 import { type ApiKeyRecord, fingerprintOf, hashKey, type MadeKey, mintId, mintKey, NEW_KEY } from './record.ts';
-import { createRotate, type RotateOptions } from './rotating.ts';
+import type { RotateOptions } from './rotating.ts';
 
 type NewKey = KeyRequest & { readonly name: string };
 
@@ -83,8 +83,6 @@ export function createMinting(options: MintingOptions) {
       const grant = granted(actorBy(caller, { userId, actor, grantable }), request);
       return grant.ok ? ok(newKey(userId, name, grant.value)) : grant;
     },
-
-    rotate: createRotate(options),
   };
 }
 
