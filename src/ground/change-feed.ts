@@ -19,10 +19,6 @@ export interface ReachedPosition extends FeedPosition {
   readonly mark: ChangeMark;
 }
 
-/** Returns whether readers at both positions have seen the same. */
-export const isSame = (one: ReachedPosition, other: ReachedPosition): boolean =>
-  one.databaseId === other.databaseId && one.seq === other.seq && one.mark === other.mark;
-
 export interface FeedPage {
   readonly databaseId: string;
   /** Changes up to and including this seq are no longer listed. */

@@ -3,7 +3,7 @@
 // of the primary.
 
 import { type Repeated, repeat } from '../../ground/background.ts';
-import { hasReached, isSame, type ReachedPosition } from '../../ground/change-feed.ts';
+import { hasReached, type ReachedPosition } from '../../ground/change-feed.ts';
 import { isOutage } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
@@ -187,3 +187,7 @@ export class Replica {
     if (isDamaged) this.#drop(true);
   }
 }
+
+/** Returns whether readers at both positions have seen the same. */
+const isSame = (one: ReachedPosition, other: ReachedPosition): boolean =>
+  one.databaseId === other.databaseId && one.seq === other.seq && one.mark === other.mark;
