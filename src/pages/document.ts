@@ -1,6 +1,6 @@
 // Creates the HTML documents of pages and widgets, with the style sheet and all scripts inlined: they load nothing.
 
-import { inlineAssets, type Parts } from '../ground/inline.ts';
+import { inlineAssets, type Parts } from './inline.ts';
 import created from './widgets/api-key-created.js' with { type: 'text' };
 import list from './widgets/api-keys-list.js' with { type: 'text' };
 import draw from './widgets/draw.js' with { type: 'text' };

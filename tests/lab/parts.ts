@@ -47,7 +47,7 @@ export const DOORS: readonly Door[] = [
   {
     name: 'page',
     files:
-      /^pages\/(keys\/|document)|^api\/(pages|own-keys)\.ts|^keys\/(own-edits|history)\.ts|^tools\/own-edit\.ts|^calls\/person(-requests)?\.ts|^ground\/(inline|html|minify)\.ts/,
+      /^pages\/(keys\/|document|inline)|^api\/(pages|own-keys)\.ts|^keys\/(own-edits|history)\.ts|^tools\/own-edit\.ts|^calls\/person(-requests)?\.ts|^ground\/(inline|html|minify)\.ts/,
     words: /keys_?page|own-?(keys|edits?)\b|the page\b|\bhistory\b/i,
   },
   {

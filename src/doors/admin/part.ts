@@ -1,6 +1,6 @@
 // The operators' part of the page /keys, as one module that the page loads for whoever has the claim of admins.
 
-import { type Fragment, inlineFragment } from '../../ground/inline.ts';
+import { type Fragment, inlineFragment } from '../../pages/inline.ts';
 import openedOwner from './opened-owner.js' with { type: 'text' };
 import operator from './operator.js' with { type: 'text' };
 import operatorKeys from './operator-keys.js' with { type: 'text' };

@@ -6,7 +6,7 @@
 // text, a description, or a list of them; null, undefined and false are left out. `at` is the key of an element among
 // its siblings: it keeps its identity when others come, go or move, and the focus finds it again. Elements without
 // children end with `/>`. A button sends its form only with `type="submit"`. White space with a line break is dropped at
-// the edges of text. A value of one word needs no quotes: ground/inline.ts takes them off.
+// the edges of text. A value of one word needs no quotes: pages/inline.ts takes them off.
 
 const HOLE = '\u0000';
 const TOKEN = /<\/[\w-]+>|<([\w-]+)((?:\s+[\w-]+(?:=(?:"[^"]*"|[\w-]+|\0))?)*)\s*(\/?)>|\0|[^<\0]+/g;

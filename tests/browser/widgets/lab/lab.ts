@@ -2,7 +2,7 @@
 // and the page lists every message between a widget and its host.
 
 import { pagePolicy } from '../../../../src/ground/html.ts';
-import { inlineAssets } from '../../../../src/ground/inline.ts';
+import { inlineAssets } from '../../../../src/pages/inline.ts';
 import { createWidgets } from '../../../../src/pages/widgets/index.ts';
 import { frame } from '../../../../src/pages/widgets/preview.ts';
 import * as preview from '../../../../src/pages/widgets/samples.js';
