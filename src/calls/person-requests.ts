@@ -11,6 +11,7 @@ import { challengeFor, problemResponse } from '../web/problem-response.ts';
 import { type Call, callOf } from './call.ts';
 import { addTo, type Guard } from './guard.ts';
 import type { Recheck } from './proof.ts';
+import { inOwnWords } from './run.ts';
 import { actorOf, type UserAuth, type UserIdentity } from './user-jwt.ts';
 
 /** Returns the object to send with 200, or a problem. `body` is an empty object if nothing was sent. */
@@ -29,7 +30,7 @@ export const personHandler =
     const result = await respondTo(options, handle, context, body);
     return result.ok
       ? json(200, result.value)
-      : problemResponse(result.error, context.requestId, challengeFor(result.error, null));
+      : problemResponse(inOwnWords(result.error), context.requestId, challengeFor(result.error, null));
   };
 
 async function respondTo(

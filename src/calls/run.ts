@@ -198,8 +198,8 @@ function problemIn(error: Problem | undefined, name: string, from: string): Prob
   return 'issues' in error ? { ...error, issues: error.issues.map(withoutKeys) } : error;
 }
 
-/** Puts the issues of a tool's problem into its detail: only the tool knows what is wrong with valid input. */
-function inOwnWords(problem: Problem): Problem {
+/** Puts the issues of a problem into its detail, where it isn't the schema of a tool that the input doesn't fit. */
+export function inOwnWords(problem: Problem): Problem {
   if (problem.code !== 'invalid_input' || problem.issues.length === 0) return problem;
   return { ...problem, detail: redactKeys(problem.detail ?? inWords(problem.issues)).toWellFormed() };
 }

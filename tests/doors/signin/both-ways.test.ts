@@ -115,11 +115,13 @@ describe.each(Object.entries(WAYS))('%s', (_, ask) => {
     expect((await asked.redeem()).body.scope).toBe('read');
   });
 
-  test('the key gets the longest life and the quota that there are, unless told', async () => {
+  test('the key gets the longest life and quota that there are, unless told, and a refusal has the words of the tool', async () => {
     await using app = await createTestApp({ env: { ...ENV, KEY_MAX_DAYS: '7', KEY_QUOTA: '50/day' } });
     const asked = await ask(app);
     const user = await bearer(app, 'alice');
-    expect((await asked.decide(user, { ...DECIDED, expiresInDays: 8 })).status).toBe(400);
+    const tooLong = await asked.decide(user, { ...DECIDED, expiresInDays: 8 });
+    const told = (await app.call('create_api_key', { ...DECIDED, expiresInDays: 8 }, user)).body;
+    expect(tooLong).toMatchObject({ status: 400, body: { detail: told.detail, issues: told.issues } });
     expect((await asked.decide(user, { ...DECIDED, quota: { requests: 51, period: 'day' } })).status).toBe(400);
     await asked.decide(user);
     expect((await asked.redeem()).body.expires_in).toBe(7 * 86_400);
