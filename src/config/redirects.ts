@@ -76,8 +76,6 @@ function isRule(uri: string): boolean {
  */
 export const isNameable = (uri: string): boolean => isLoopbackRedirect(uri) || (!uri.includes('*') && isRule(uri));
 
-export const NO_REDIRECTS: Redirects = { exact: [], prefixes: [], loopback: false };
-
 /** Returns the URLs as a URL parser spells them, because clients send them so; null if one is invalid. */
 export function resourcesOf(value: string): readonly string[] | null {
   const urls = splitScopes(value).map((url) => trustedUrl(url) && publicUrl(url));

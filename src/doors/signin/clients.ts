@@ -4,7 +4,7 @@
 
 import { createRefuse, refused } from '../../api/oauth.ts';
 import { isUrl } from '../../config/client-ids.ts';
-import { isAdmitted, NO_REDIRECTS, type Redirects } from '../../config/redirects.ts';
+import { isAdmitted, type Redirects } from '../../config/redirects.ts';
 import { networkOf } from '../../ground/ip.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
@@ -47,9 +47,10 @@ type Found = Result<Client, ClientFault>;
 export type Clients = ReturnType<typeof createClients>;
 
 /** Creates what identifies clients. `documents` is null if none may be read. */
-export function createClients(signing: Signing, documents: ClientDocuments | null, redirects: Redirects) {
+export function createClients(signing: Signing, documents: ClientDocuments | null, redirects: Redirects | null) {
   const signedText = createSignedText(signing, 'client_id');
-  const admitsRedirect = (uri: string | null): uri is string => uri !== null && isAdmitted(redirects, uri);
+  const admitsRedirect = (uri: string | null): uri is string =>
+    redirects !== null && uri !== null && isAdmitted(redirects, uri);
 
   async function registered(clientId: string, redirectUri: string | null): Promise<Found> {
     const text = await signedText.read(clientId);
@@ -80,7 +81,7 @@ export function createClients(signing: Signing, documents: ClientDocuments | nul
     /** Resolves with whether the id can belong to a client of this server. Fetches nothing. */
     async mayBe(clientId: string): Promise<boolean> {
       if (!isUrl(clientId)) return (await registered(clientId, null)).ok;
-      return redirects !== NO_REDIRECTS || documents?.admits(clientId) === true;
+      return redirects !== null || documents?.admits(clientId) === true;
     },
   };
 }

@@ -6,7 +6,6 @@ import type { DoorRoutes } from '../../api/index.ts';
 import { logRefusal, parameter } from '../../api/oauth.ts';
 import type { GrantTypes } from '../../api/token.ts';
 import type { ConnectConfig } from '../../config/client-ids.ts';
-import { NO_REDIRECTS } from '../../config/redirects.ts';
 import type { Log, RequestIds } from '../../watch/log.ts';
 import { type AuthorizationRefusal, decide } from './authorization-request.ts';
 import { authorizeRoute } from './authorize.ts';
@@ -41,7 +40,7 @@ export function openSignIn(core: SignInOptions) {
 function openConnect(parts: SignInParts, { redirects, clients: rules }: ConnectConfig) {
   const { signing, audience, ageClock, log } = parts;
   const documents = rules && createClientDocuments(rules, ageClock, log);
-  const clients = createClients(signing('client_id'), documents, redirects ?? NO_REDIRECTS);
+  const clients = createClients(signing('client_id'), documents, redirects);
   const codes = createCodes(parts);
   const authorize = authorizeRoute({
     ...parts,
