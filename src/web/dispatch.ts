@@ -89,9 +89,8 @@ export function createDispatch(options: DispatchOptions) {
     context.endPart();
     // A proxy's request has another server's Host and Origin, and its response is not for the browser.
     if (found?.any === undefined) {
-      const open = found?.openToAnyOrigin === true; // even without Origin: a cache may serve the response to a page
-      const isForPages = isReadable && found?.withoutCors !== true;
-      if (isForPages && (origin !== null || open)) allowOrigin(response.headers, origin ?? '*', open);
+      const readers = isReadable ? readersOf(found, origin) : null;
+      if (readers !== null) allowOrigin(response.headers, readers);
       if (server.production && secure) response.headers.set('Strict-Transport-Security', STRICT_TRANSPORT);
     }
     if (idIsGiven) response.headers.set('X-Request-Id', requestId);
@@ -121,6 +120,12 @@ export function createDispatch(options: DispatchOptions) {
       };
     },
   };
+}
+
+/** Returns the origin whose pages may read a route's responses; `*`: any, null: none. */
+function readersOf(found: Route | undefined, origin: string | null): string | null {
+  if (found?.withoutCors) return null;
+  return found?.openToAnyOrigin ? '*' : origin; // even without Origin: a cache may serve the response to a page
 }
 
 const respondRefused = (context: RequestContext, found: Route | undefined, problem: Problem): Awaitable<Response> =>

@@ -120,11 +120,11 @@ const PREFLIGHT_MAX_AGE_S = '600';
 /** Finds header names (RFC 9110 §5.6.2) of bounded length. A longer one could be a misplaced key, which must not be echoed. */
 const MCP_PARAM = /\bmcp-param-[\w!#$%&'*+.^`|~-]{1,48}(?![\w!#$%&'*+.^`|~-])/gi;
 
-/** Lets pages of `origin` read a response, or any page if it is `open`. */
-export function allowOrigin(headers: Headers, origin: string, open: boolean): void {
-  headers.set('Access-Control-Allow-Origin', open ? '*' : origin);
+/** Lets pages of `origin` read a response; `*`: any page. */
+export function allowOrigin(headers: Headers, origin: string): void {
+  headers.set('Access-Control-Allow-Origin', origin);
   headers.set('Access-Control-Expose-Headers', EXPOSED_HEADERS);
-  if (!open) headers.append('Vary', 'Origin');
+  if (origin !== '*') headers.append('Vary', 'Origin');
 }
 
 /** Responds to OPTIONS with the allowed methods. `isForPages`: also with what a page of an allowed origin may send. */
