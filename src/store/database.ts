@@ -112,7 +112,8 @@ function parsed(json: Value | undefined): unknown {
 const wrong = (what: string) => new StoreOutage(`the database sent ${what}`);
 
 /** Clamps a number typed by hand, or a sum with one, to JavaScript's safe integers, beyond which the driver throws. */
-export const held = (column: string) => `max(min(${column}, ${Number.MAX_SAFE_INTEGER}), ${Number.MIN_SAFE_INTEGER})`;
+export const safeInteger = (column: string) =>
+  `max(min(${column}, ${Number.MAX_SAFE_INTEGER}), ${Number.MIN_SAFE_INTEGER})`;
 
 /** Returns whether our tables or columns are missing. Our statements cause SQLite's message for no other reason. */
 export const isSchemaMissing = (error: unknown): boolean =>

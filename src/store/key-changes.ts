@@ -4,7 +4,7 @@ import { StoreOutage } from '../ground/result.ts';
 import { type Origin, personOf } from '../keys/actor.ts';
 import { type ApiKeyRecord, fingerprintOf } from '../keys/record.ts';
 import type { Changed, KeyChanges } from '../keys/store.ts';
-import { type Database, firstOf, held, type Statement, type Value, type Written, wholeIn } from './database.ts';
+import { type Database, firstOf, type Statement, safeInteger, type Value, type Written, wholeIn } from './database.ts';
 import { COLUMNS, columnsOf, compared, hasSecret, rowBy } from './rows.ts';
 
 // A timed-out INSERT may still run after its retry succeeded, even after the key was deleted: then `changes` has it.
@@ -80,7 +80,7 @@ WHERE row = given_row AND active = 1`;
 const HAS_SECRET = 'SELECT 1 FROM api_keys WHERE id = ?1 AND (key_hash = ?2 OR second_hash = ?2)';
 
 const PROMOTE = `UPDATE api_keys SET key_hash = second_hash, second_hash = key_hash, second_is = 'previous',
-second_ends_at_ms = ${held('?3 + coalesce(overlap_ms, 0)')}, changed_by = ?4
+second_ends_at_ms = ${safeInteger('?3 + coalesce(overlap_ms, 0)')}, changed_by = ?4
 WHERE id = ?1 AND second_hash = ?2 AND second_is = 'next' AND active = 1 RETURNING key_hash`;
 
 const EVENT = 'SELECT fingerprint FROM key_events WHERE key_id = ?1 AND request_id = ?2 ORDER BY seq DESC LIMIT 1';

@@ -2,7 +2,7 @@
 // keys of an order, however few of them fit, so that none takes long.
 
 import { MS_PER_DAY } from '../../ground/runtime.ts';
-import { type Database, firstOf, held } from '../../store/database.ts';
+import { type Database, firstOf, safeInteger } from '../../store/database.ts';
 import { IS_BLOCKED, USED_AT } from '../../store/rows.ts';
 import type { Place } from './cursor.ts';
 import { FIRST_ROW, LAST_ROW } from './row-ranges.ts';
@@ -27,7 +27,7 @@ interface Order {
 }
 
 const SOONEST_FIRST: Order = {
-  at: held('expires_at_ms'),
+  at: safeInteger('expires_at_ms'),
   next: `active = 1 AND expires_at_ms IS NOT NULL AND expires_at_ms BETWEEN max(?1, ?3) AND ?3 + ${EXPIRING_WITHIN_MS}
 AND (expires_at_ms, row) > (?1, ?2)`,
   by: 'expires_at_ms, row',

@@ -2,7 +2,7 @@
 // key.
 
 import { changesOf } from '../../ground/change-feed.ts';
-import { type Database, held, type Row, type Statement } from '../../store/database.ts';
+import { type Database, type Row, type Statement, safeInteger } from '../../store/database.ts';
 import type { TableFacts } from '../../store/tables.ts';
 
 /** Matches the error of a transaction whose first statement has found another id in `feed` than expected. */
@@ -23,7 +23,7 @@ const isOfKey = ({ pk }: Row): boolean => Number(pk) > 0;
 type ReadColumn = (column: string, type: string) => string;
 
 /** Clamps numbers typed by hand that JavaScript can't represent (db/README.md). */
-const clamped: ReadColumn = (column, type) => (type === 'INTEGER' ? held(column) : column);
+const clamped: ReadColumn = (column, type) => (type === 'INTEGER' ? safeInteger(column) : column);
 
 /**
  * Takes numbers of a table that was made by hand as texts, of which the columns of the copy make numbers again: beyond what

@@ -2,7 +2,7 @@
 
 import type { Origin } from '../../keys/actor.ts';
 import type { OwnerSettings } from '../../keys/record.ts';
-import { type Database, firstOf, held, type Value } from '../../store/database.ts';
+import { type Database, firstOf, safeInteger, type Value } from '../../store/database.ts';
 import { LAST_CHANGE, writeAsRead } from '../../store/key-changes.ts';
 import { OWNER_SETTINGS, storedOwnerOf } from '../../store/owner-settings.ts';
 import { columnsOf } from '../../store/rows.ts';
@@ -39,7 +39,7 @@ const BLOCK = `INSERT INTO blocked_owners (owner, changed_by) SELECT ?1, ?2 WHER
 ON CONFLICT DO NOTHING`;
 const UNBLOCK = `UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 AND ${LAST_CHANGE.owner} = ?3`;
 
-const BLOCKED_AFTER = `SELECT owner, ${held('blocked_at_ms')} AS blocked_at_ms
+const BLOCKED_AFTER = `SELECT owner, ${safeInteger('blocked_at_ms')} AS blocked_at_ms
 FROM blocked_owners WHERE owner > ?1 ORDER BY owner LIMIT 1000`;
 
 /** Keys that one statement deletes: it holds up other writers for milliseconds. */
