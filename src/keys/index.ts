@@ -54,7 +54,7 @@ export function createKeyDomain(options: KeyDomainOptions) {
     feed,
     usage,
     readKeys,
-    unknownKeys: createUnknownKeys(readKeys, true, lookupBudgets, clock, log),
+    unknownKeys: createUnknownKeys(readKeys, 'any', lookupBudgets, clock, log),
     rules,
     granted: createGranted(options.keyCeilings, options.audience, log),
     failedChanges: createPersonBudget([LIMITS.failedChanges], clock, log),
@@ -77,7 +77,7 @@ export function createKeyDomain(options: KeyDomainOptions) {
     creations: parts.creations,
     granted: parts.granted,
     lookupBudgets,
-    revokeSecrets: createRevokeSecrets(createUnknownKeys(readKeys, false, lookupBudgets, clock, log), parts),
+    revokeSecrets: createRevokeSecrets(createUnknownKeys(readKeys, 'primary', lookupBudgets, clock, log), parts),
     /** Stops polling and writes what is pending. The store stays open. */
     async stop(): Promise<void> {
       feed.stop();

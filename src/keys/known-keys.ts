@@ -15,7 +15,7 @@ import type { Caller } from './actor.ts';
 import type { Feed } from './feed.ts';
 import { countedKey, type PresentedKey, refusalAt, whyEnded } from './record.ts';
 import type { Found } from './store.ts';
-import type { ReadKeys, UnknownKeys } from './unknown-keys.ts';
+import type { ReadFrom, ReadKeys, UnknownKeys } from './unknown-keys.ts';
 
 /**
  * How long a refusal is cached. The same for every reason: if a revoked key stayed longer than an unknown one, its
@@ -123,11 +123,11 @@ export class KnownKeys {
 
   /**
    * Reads keys with one statement even if they are cached, and returns them by their hashes. Those that have ended have no
-   * holder. `mayUseReplica`: a replica may answer.
+   * holder.
    */
-  async readAll(keyHashes: readonly string[], mayUseReplica: boolean): Promise<ReadonlyMap<string, KnownKey | null>> {
+  async readAll(keyHashes: readonly string[], from: ReadFrom): Promise<ReadonlyMap<string, KnownKey | null>> {
     const { version } = this.#owners;
-    const found = await this.#options.readKeys(keyHashes, { mayUseReplica });
+    const found = await this.#options.readKeys(keyHashes, from);
     return new Map(keyHashes.map((keyHash) => [keyHash, this.#keep(keyHash, found(keyHash), version)]));
   }
 

@@ -127,7 +127,7 @@ export function createUseFirst({ store, feed, clock, log, originOf }: ChangePart
     const promoted = await store.promote(key, clock.nowMs(), originOf('use', caller));
     await feed.refresh();
     const { polledAtMs } = feed; // taken before the read: a later poll proves nothing about what was read
-    const read = await known.readAll([keyHash], false); // a replica may not have it yet
+    const read = await known.readAll([keyHash], 'primary'); // a replica may not have it yet
     if (promoted !== null) {
       const { requestId, traceId } = caller;
       const { id: keyId, userId } = key;

@@ -137,18 +137,18 @@ export function tooMany(source: string, { requestId, lookupKeyId: keyId }: Calle
   return { code: 'rate_limited', retryAfterS: 1 };
 }
 
-/** Reads keys with their counts. `mayUseReplica`: a replica may answer. */
+/** Who may answer: the primary alone, or a replica, too. */
+export type ReadFrom = 'primary' | 'any';
+
+/** Reads keys with their counts. */
 export type ReadKeys = ReturnType<typeof createReadKeys>;
 
 export const createReadKeys =
   (store: KeyStore, feed: Pick<Feed, 'position' | 'queryTimeoutMs' | 'pollNow'>, usage: Usage) =>
-  (
-    hashes: readonly string[],
-    { mayUseReplica, fairnessKey }: { readonly mayUseReplica: boolean; readonly fairnessKey?: string },
-  ) => {
+  (hashes: readonly string[], from: ReadFrom, fairnessKey?: string) => {
     const asOf = usage.countsAsOf();
     const onAhead = () => void feed.pollNow().catch(outageIn); // or it would say nothing until the next poll
-    const reader = mayUseReplica && usage.knowsAllCounts() ? { at: feed.position, onAhead } : null;
+    const reader = from === 'any' && usage.knowsAllCounts() ? { at: feed.position, onAhead } : null;
     return store.findByHashes(hashes, { reader, withinMs: feed.queryTimeoutMs, fairnessKey, asOf });
   };
 
@@ -156,13 +156,13 @@ export type UnknownKeys = ReturnType<typeof createLookups<Found>>;
 
 export const createUnknownKeys = (
   readKeys: ReadKeys,
-  mayUseReplica: boolean,
+  from: ReadFrom,
   budgets: TokenBuckets,
   clock: Clock,
   log: Log,
 ): UnknownKeys =>
   createLookups({
-    readAll: (hashes, fairnessKey) => readKeys(hashes, { mayUseReplica, fairnessKey }),
+    readAll: (hashes, fairnessKey) => readKeys(hashes, from, fairnessKey),
     isGood: ({ record }) => record !== null && refusalAt(record, clock.nowMs()) === null,
     budgets,
     log,

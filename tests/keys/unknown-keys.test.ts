@@ -149,7 +149,7 @@ function counted({ slow, good = null }: Counted = {}) {
       await Promise.all(keyHashes.map((keyHash) => slow?.(keyHash)));
       return found;
     },
-    true,
+    'any',
     createTokenBuckets(LIMITS.unknownKeys, clock),
     clock,
     log,

@@ -123,7 +123,7 @@ export function processesOn(
         );
         const found = await readKeys(
           records.map(({ keyHash }) => keyHash),
-          { mayUseReplica: false },
+          'primary',
         );
         for (const { keyHash } of records) {
           const { record, ...read } = found(keyHash);

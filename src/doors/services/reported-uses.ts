@@ -115,7 +115,7 @@ export function createReported(
   async function readAll(keyIds: readonly string[]): Promise<(keyId: string) => KnownKey | null | undefined> {
     const hashes = await hashesOf(keyIds, feed.queryTimeoutMs);
     for (const [keyId, keyHash] of hashes) hashById.set(keyId, keyHash);
-    const keys = await verifier.known.readAll([...hashes.values()], true); // not all are cached: changes may overtake the read
+    const keys = await verifier.known.readAll([...hashes.values()], 'any'); // not all are cached: changes may overtake the read
     return (keyId) => keys.get(hashes.get(keyId) ?? '');
   }
 
