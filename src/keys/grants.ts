@@ -13,6 +13,7 @@ import {
   writtenLimit,
 } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
+import { MS_PER_DAY } from '../ground/runtime.ts';
 import { A_KEY_NAME, A_SCOPE, isKeyName, isScope } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields } from './actor.ts';
@@ -24,6 +25,8 @@ export const SCOPES_MAX = 100;
 export const SCOPES_CHARS_MAX = 2000;
 /** The longest life of any key, a hundred years, which keeps expiresAt an exact integer. */
 export const DAYS_MAX = 36_500;
+/** Returns when a life of so many days ends that begins at `fromMs`. Parts of days are allowed; times are whole. */
+export const endAfter = (days: number, fromMs: number): number => Math.round(fromMs + days * MS_PER_DAY);
 export const A_LIFE = `Expected a number above 0 and at most ${DAYS_MAX}`;
 /** How long a rotated secret may go on beside the new one. */
 export const OVERLAP_HOURS_MAX = 720;

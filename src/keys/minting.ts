@@ -3,11 +3,10 @@
 import type { Metadata } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
-import { MS_PER_DAY } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorBy, actorFields, type Caller, type Person } from './actor.ts';
 import { shownServer, THIS_SERVER } from './audience.ts';
-import { checked, type Grant, type KeyRequest } from './grants.ts';
+import { checked, endAfter, type Grant, type KeyRequest } from './grants.ts';
 import { type ApiKeyRecord, fingerprintOf, hashKey, type MadeKey, mintId, mintKey, NEW_KEY } from './record.ts';
 import type { RotateOptions } from './rotating.ts';
 
@@ -53,7 +52,7 @@ export function createMinting(options: MintingOptions) {
       name,
       keyHash: hashKey(sha256, key),
       createdAtMs,
-      expiresAtMs: expiresInDays === null ? null : Math.round(createdAtMs + expiresInDays * MS_PER_DAY),
+      expiresAtMs: expiresInDays === null ? null : endAfter(expiresInDays, createdAtMs),
     };
     return { record, key };
   }

@@ -4,10 +4,10 @@
 import { singleFlights } from '../ground/cache.ts';
 import { invalidInput, type Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
-import { MS_PER_DAY, MS_PER_HOUR, type RandomBytes, type Sha256 } from '../ground/runtime.ts';
+import { MS_PER_HOUR, type RandomBytes, type Sha256 } from '../ground/runtime.ts';
 import { type Actor, actorFields, type Caller } from './actor.ts';
 import { type ChangeParts, type ChangesOptions, changeAsRead } from './changes.ts';
-import { checked, type KeyCeilings, OVERLAP_HOURS_MAX } from './grants.ts';
+import { checked, endAfter, type KeyCeilings, OVERLAP_HOURS_MAX } from './grants.ts';
 import type { KnownKey, KnownKeys } from './known-keys.ts';
 import {
   type ApiKeyRecord,
@@ -73,7 +73,7 @@ export function createRotate(options: RotateOptions) {
     const nowMs = clock.nowMs();
     const key = mintKey(keyPrefix, production, random);
     const hash = hashKey(sha256, key);
-    const expiresAtMs = expiresInDays === undefined ? null : Math.round(nowMs + expiresInDays * MS_PER_DAY);
+    const expiresAtMs = expiresInDays === undefined ? null : endAfter(expiresInDays, nowMs);
     const next = { hash, overlapMs, expiresAtMs };
     const rotated = await store.rotate(record, next, nowMs, originOf('tool', actor, actor.actor));
     if (!rotated) return null;

@@ -3,10 +3,9 @@
 
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
-import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from '../../keys/actor.ts';
 import { type EditShownWith, editChecked, type MadeEdit, showEdit } from '../../keys/changes.ts';
-import type { Granted } from '../../keys/grants.ts';
+import { endAfter, type Granted } from '../../keys/grants.ts';
 import { type OwnKey, ownKeys } from '../../keys/listing.ts';
 import { isIdShaped, type ListedKey } from '../../keys/record.ts';
 import type { DerivedKeys, KeyChanges, KeyEdit, KeyStore, ListPlace } from '../../keys/store.ts';
@@ -87,7 +86,7 @@ export async function updateKey(
 }
 
 async function editOf(store: AdminStore, { expiresInDays: days, ...edit }: KeyUpdate): Promise<KeyEdit> {
-  const expiresAtMs = typeof days === 'number' ? Math.round((await store.nowMs()) + days * MS_PER_DAY) : days;
+  const expiresAtMs = typeof days === 'number' ? endAfter(days, await store.nowMs()) : days;
   return { ...edit, expiresAtMs };
 }
 

@@ -11,10 +11,10 @@ import { inputParserOf, text } from '../../calls/schema.ts';
 import { invalidInput, type Problem } from '../../ground/problem.ts';
 import { NO_CEILINGS } from '../../ground/rate-limit.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
-import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { isObject } from '../../ground/text.ts';
 import type { OriginOf, PersonBudget } from '../../keys/actor.ts';
 import { type EditShownWith, editChecked, showEdit } from '../../keys/changes.ts';
+import { endAfter } from '../../keys/grants.ts';
 import { hasEnded, isIdShaped, type ListedKey } from '../../keys/record.ts';
 import type { KeyEdit, KeyStore } from '../../keys/store.ts';
 import { keyIdInput, keyRequestFields, listedKey } from '../../tools/key-fields.ts';
@@ -62,7 +62,7 @@ export function ownKeyRoutes(options: OwnKeyRoutesOptions) {
     if (!isIdShaped(keyId)) return err({ code: 'key_not_found' }); // it may be a key
     const taken = creations.take(actor);
     if (!taken.ok) return taken;
-    const wanted = { ...given, expiresAtMs: days && Math.round(clock.nowMs() + days * MS_PER_DAY) };
+    const wanted = { ...given, expiresAtMs: days && endAfter(days, clock.nowMs()) };
     const origin = originOf('page', actor, actor.actor);
     const edited = await editChecked(store, actor.userId, keyId, wanted, origin, (key) =>
       narrower(key, wanted, clock.nowMs()),
