@@ -1,7 +1,7 @@
 // POST /tools/<name>: calls a tool over plain HTTP.
 
 import { type CallResponse, callOf, metaTrace, withoutMeta } from '../calls/call.ts';
-import type { Output, ToolResult } from '../calls/operation.ts';
+import { jsonIn, type Output, type ToolResult } from '../calls/operation.ts';
 import type { Run } from '../calls/run.ts';
 import type { Tool } from '../calls/tool.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
@@ -71,7 +71,6 @@ function toolRoute(tool: Tool, { run, streams, signIn, log }: ToolRouteOptions):
 const NO_INPUT = {};
 
 function textOf(output: Output): string {
-  if ('json' in output) return output.json;
-  if ('contentJson' in output) return output.contentJson;
-  throw new Error('over REST nobody can be asked');
+  if ('inputRequired' in output) throw new Error('over REST nobody can be asked');
+  return jsonIn(output);
 }

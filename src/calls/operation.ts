@@ -17,6 +17,9 @@ export type CompleteOutput =
   | { readonly json: string; readonly widgetJson?: string }
   | { readonly contentJson: string; readonly isError: boolean; readonly widgetJson?: string };
 
+/** Returns the JSON text that is not for the widget alone. */
+export const jsonIn = (output: CompleteOutput): string => ('json' in output ? output.json : output.contentJson);
+
 export type ToolResult = Result<Output, Problem>;
 
 type Kind = 'tool' | 'prompt' | 'completion';

@@ -13,7 +13,7 @@ import { type Identified, type InputRequired, subjectOf } from './ask.ts';
 import type { Call, CallResponse } from './call.ts';
 import { isProblem } from './failure.ts';
 import { addTo } from './guard.ts';
-import type { CompleteOutput, Operation, Output, ToolResult } from './operation.ts';
+import { type CompleteOutput, jsonIn, type Operation, type Output, type ToolResult } from './operation.ts';
 import { provedProgress, type Recheck } from './proof.ts';
 import { assertDepth, assertNumbers, inWords, withoutKeys } from './schema.ts';
 
@@ -229,7 +229,7 @@ function encodedOutput(
   assertDepth(name, output);
   assertDepth(name, response.forWidget);
   const encoded = encode(output, response);
-  const json = 'json' in encoded ? encoded.json : encoded.contentJson;
+  const json = jsonIn(encoded);
   if (!json.startsWith('{')) throw new Error(`${name}: expected an output that JSON writes as an object`);
   assertNumbers(name, output, json);
   return encoded;
@@ -237,7 +237,7 @@ function encodedOutput(
 
 /** Returns the output. Throws an Error if it is too large, because a problem would invite a retry. */
 function boundedOutput(name: string, output: CompleteOutput): Output {
-  const text = 'json' in output ? output.json : output.contentJson;
+  const text = jsonIn(output);
   const { widgetJson = '' } = output;
   const { each: bytesMax } = LIMITS.output;
   if (2 * (text.length + widgetJson.length) <= bytesMax) return output; // an upper bound of the bytes
