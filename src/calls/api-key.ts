@@ -1,5 +1,5 @@
 // The guard for API keys: finds the presented key, verifies it, and adds its identity to the call. proof.ts revalidates
-// it before anything leaves.
+// it before anything leaves. Also words the log's lines about credentials, of both kinds.
 
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts';

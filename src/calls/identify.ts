@@ -1,5 +1,5 @@
-// Identifies who sends a request by its credentials, inspecting each one once. Denies nothing, and counts no use of a
-// key.
+// Identifies who sends a request by its credentials, inspecting each one once, and counts no use of a key. Returns the problem
+// of a sender who must get another credential first; transports challenge for it.
 
 import type { KeyRefusal, Problem } from '../ground/problem.ts';
 import { type Awaitable, chain, err, isPromise, outageIn, type Result } from '../ground/result.ts';

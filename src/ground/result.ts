@@ -32,9 +32,9 @@ export type OutageKind =
   | 'damaged'; // the file is damaged, in part or whole
 
 /**
- * The key store is out of reach. Thrown, because nothing between the store and the edge can handle it, and caught in one
- * place each: for calls (calls/run.ts), for routes (web/dispatch.ts), for work in the background (background.ts), and for
- * commands (commands/command.ts).
+ * The key store is out of reach. Thrown, because little between the store and the edge can do without it: that takes it by
+ * `outageIn`. All others arrive in one place each: of calls (calls/run.ts), of routes (web/dispatch.ts), of work in the
+ * background (background.ts), and of commands (commands/command.ts).
  */
 export class StoreOutage extends Error {
   override name = 'StoreOutage';

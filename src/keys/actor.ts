@@ -77,7 +77,10 @@ export interface Person {
 
 export interface Actor extends Caller, Person {}
 
-/** Copies who sent a request. No spread: what calls are made of has getters and methods of its class. */
+/**
+ * Copies who sent a request, without `hasLeft`: where keys are made or exchanged the address was asked for before
+ * (web/context.ts). No spread: what calls are made of has getters and methods of its class.
+ */
 const copyOf = (caller: Caller): Caller => ({
   requestId: caller.requestId,
   traceId: caller.traceId,

@@ -51,7 +51,7 @@ export type ObserveRequest = (context: RequestContext) => (response: Response) =
 export class RequestContext {
   /** The request's call (callIn in calls/call.ts); the last one of a batch. */
   call: object | undefined = undefined;
-  /** The route's path in the route table; null if there is no route. */
+  /** The path of its route, with BASE_PATH; null if there is none. */
   readonly route: string | null;
   /** The tool or prompt that the request names, if it is there; of a batch the last one. */
   tool: string | undefined = undefined;

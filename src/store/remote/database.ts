@@ -20,7 +20,7 @@ interface Timeouts {
   readonly tryMs: number;
   readonly totalMs: number;
 }
-/** How long a read may take unless told. Each of its two tries has half of it. */
+/** How long a read may take unless told. One try of it may take half of that. */
 const READ_MS = 3000;
 // A try of several statements must end before `sqld` takes the lock away from them, after 5 s: each remaining one then
 // fails, and the driver leaves all but the first failure unhandled, which ends the process.
