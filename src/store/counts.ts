@@ -85,7 +85,7 @@ export function countArgs({ nowMs, key, owner }: CountsAsOf): (number | null)[] 
 /** Returns null if nothing is counted. What has no row is NULL. */
 export function countsOf(counts: Value | undefined): KeyCounts | null {
   if (counts == null) return null;
-  const [window, day, month] = listIn(counts) as (number | null)[];
+  const [window, day, month] = listIn<(number | null)[]>(counts);
   return { window: window ?? 0, day: day ?? 0, month: month ?? 0 };
 }
 

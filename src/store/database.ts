@@ -94,10 +94,10 @@ export function textIn(row: Row, column: string): string {
   throw wrong(`no text as ${column}`);
 }
 
-/** Returns a JSON list, like `wholeIn`. */
-export function listIn(json: Value | undefined) {
+/** Returns a JSON list, like `wholeIn`. `List`: what its statement has put there, which isn't checked. */
+export function listIn<List extends readonly unknown[]>(json: Value | undefined): List {
   const list = parsed(json);
-  if (Array.isArray(list)) return list;
+  if (Array.isArray(list)) return list as readonly unknown[] as List;
   throw wrong('no list where there is always one');
 }
 

@@ -3,6 +3,7 @@
 import { memoize } from '../ground/cache.ts';
 import { storedMetadata } from '../ground/metadata.ts';
 import { limitOf, type Quota } from '../ground/rate-limit.ts';
+import type { JsonObject } from '../ground/text.ts';
 import type { PlanStore, StoredOwner } from '../keys/plans.ts';
 import type { OwnerSettings } from '../keys/record.ts';
 import { type Database, listIn, type Row, textIn } from './database.ts';
@@ -11,12 +12,20 @@ import { type Database, listIn, type Row, textIn } from './database.ts';
 export const OWNER_SETTINGS = `CASE WHEN o.owner IS NOT NULL THEN json_array(o.limit_requests, o.limit_window_s,
 o.quota_requests, o.quota_period, o.keys_max, json(o.metadata)) END AS owner_settings`;
 
+/** What OWNER_SETTINGS selects. */
+type Selected = readonly [
+  ...limit: readonly [requests: number, windowS: number] | readonly [null, null],
+  ...quota: readonly [requests: number, period: Quota['period']] | readonly [null, null],
+  keysMax: number | null,
+  metadata: JsonObject | null,
+];
+
 /** Returns one shared object for equal settings, which many owners have. */
 const settingsFrom = memoize((json: string): OwnerSettings => {
-  const [requests, windowS, quotaRequests, period, keysMax, metadata] = listIn(json);
+  const [requests, windowS, quotaRequests, period, keysMax, metadata] = listIn<Selected>(json);
   return {
     rateLimit: requests === null ? null : limitOf(requests, windowS),
-    quota: quotaRequests === null ? null : { requests: quotaRequests, period: period as Quota['period'] },
+    quota: quotaRequests === null ? null : { requests: quotaRequests, period },
     keysMax,
     metadata: metadata && storedMetadata(metadata),
   };

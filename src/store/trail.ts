@@ -58,7 +58,7 @@ const eventOf = (row: Row) => ({
   /** What a rule let in, or could, for `rule_added`, `rule_removed`, and a `delegated` by a token; null: no rule. */
   workload: row.workload === null ? null : (JSON.parse(textIn(row, 'workload')) as RuledWorkload), // triggers write it
   /** The changed fields, for `changed` and `owner_changed`; null: another kind. */
-  fields: row.fields === null ? null : (listIn(row.fields) as readonly string[]),
+  fields: row.fields === null ? null : listIn<readonly string[]>(row.fields),
 });
 
 export interface EventQuery {

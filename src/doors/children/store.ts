@@ -33,9 +33,15 @@ const FIELDS =
 /** Selects the child `c` as one value; NULL: none. */
 const CHILD = `iif(c.id IS NULL, NULL, json_array(${FIELDS.replaceAll(/\w+/g, 'c.$&')}))`;
 
+/** What CHILD selects: texts, among them the JSON of the scopes, and times. */
+type Selected = readonly [
+  ...[id: string, owner: string, hash: string, parentId: string, parentHash: string, name: string, scopes: string],
+  ...[resource: string | null, createdAtMs: number, expiresAtMs: number, endedAtMs: number | null],
+];
+
 function childOf(json: Value | undefined): ChildRecord {
   const [id, userId, keyHash, parentId, parentHash, name, scopes, resource, createdAtMs, expiresAtMs, endedAtMs] =
-    listIn(json); // written by CHILD
+    listIn<Selected>(json);
   return {
     ...{ id, userId, keyHash, parentId, parentHash, name, scopes: scopesFrom(scopes) },
     ...{ resource, createdAtMs, expiresAtMs, endedAtMs },
