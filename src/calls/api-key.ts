@@ -3,9 +3,9 @@
 
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts';
-import type { Caller, RuleOfToken } from '../keys/actor.ts';
+import type { Caller } from '../keys/actor.ts';
 import { isJwtShaped, isKeyShaped } from '../keys/record.ts';
-import type { KeyIdentity, Verified, VerifiedKey } from '../keys/verify.ts';
+import type { KeyIdentity, RuleOfToken, Verified, VerifiedKey } from '../keys/verify.ts';
 import type { Log, LogFields, LogRepeated, RequestIds } from '../watch/log.ts';
 import { excerptOf } from '../watch/redact.ts';
 import type { Credentials } from '../web/context.ts';

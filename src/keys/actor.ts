@@ -18,16 +18,6 @@ export interface RuledWorkload extends Workload {
   readonly rule: string;
 }
 
-/** The rule that lets a token of another issuer in. */
-export interface RuleOfToken {
-  readonly id: string;
-  /** The hash by which its key is found. */
-  readonly hash: string;
-  /** The first millisecond at which the token is no longer good. */
-  readonly endsAtMs: number;
-  readonly workload: Workload;
-}
-
 export interface Caller extends RequestIds {
   /** Costs a system call, so call it late. */
   clientAddress(): string;

@@ -6,7 +6,7 @@ import { type Awaitable, chain, type Result } from '../ground/result.ts';
 import type { Sha256 } from '../ground/runtime.ts';
 import type { Holder } from '../uses/holder.ts';
 import { redactFrom } from '../watch/redact.ts';
-import type { Caller, RuleOfToken } from './actor.ts';
+import type { Caller, Workload } from './actor.ts';
 import type { Audience } from './audience.ts';
 import type { ChangeParts } from './changes.ts';
 import { type KnownKey, KnownKeys, type KnownKeysOptions } from './known-keys.ts';
@@ -21,7 +21,17 @@ export type KeyIdentity = Readonly<ReturnType<typeof identityOf>>;
 /** Returns the id of the key that uses of this one count for. */
 export const countedKeyId = ({ keyId, parentId }: KeyIdentity): string => parentId ?? keyId;
 
-/** A rule that lets a token in. */
+/** The rule that lets a token of another issuer in. */
+export interface RuleOfToken {
+  readonly id: string;
+  /** The hash by which its key is found. */
+  readonly hash: string;
+  /** The first millisecond at which the token is no longer good. */
+  readonly endsAtMs: number;
+  readonly workload: Workload;
+}
+
+/** Such a rule, as it was found. */
 export interface FoundRule {
   readonly rule: RuleOfToken;
   /** When that was known (monotonic); infinity: it is not in question. */

@@ -3,8 +3,8 @@
 import { singleFlights } from '../../ground/cache.ts';
 import type { Awaitable } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
-import type { RuleOfToken } from '../../keys/actor.ts';
 import type { Feed } from '../../keys/feed.ts';
+import type { RuleOfToken } from '../../keys/verify.ts';
 import { createVerdicts, type Verdicts } from '../../users/verifier.ts';
 import type { RuleStore, StoredRule } from './store.ts';
 
