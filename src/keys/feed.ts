@@ -33,7 +33,7 @@ interface FeedListener {
   /** A page was read after `asked`; its changes are reported next. */
   onPage?(asked: ReachedPosition, page: FeedPage): void;
   /** The records with these hashes may have changed, and the owners' blocks or settings. */
-  onChanges?(keyHashes: readonly string[], owners: ReadonlySet<string>, changes: FeedPage['changes']): void;
+  onChanges?(keyHashes: readonly string[], owners: readonly string[], changes: FeedPage['changes']): void;
   /** Anything may have changed. */
   onReset?(): void;
 }
@@ -222,7 +222,7 @@ export class Feed {
     const last = changes.at(-1);
     if (last === undefined) return;
     const { keyHashes, owners } = changesOf(changes.map(({ changed }) => changed));
-    for (const listener of this.#listeners) listener.onChanges?.(keyHashes, new Set(owners), changes);
+    for (const listener of this.#listeners) listener.onChanges?.(keyHashes, owners, changes);
     this.position = { databaseId, seq: last.seq, mark: last.mark };
   }
 }

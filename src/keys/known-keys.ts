@@ -196,14 +196,14 @@ export class KnownKeys {
     return known;
   }
 
-  #forget(keyHashes: readonly string[], owners: ReadonlySet<string>): void {
+  #forget(keyHashes: readonly string[], owners: readonly string[]): void {
     for (const keyHash of keyHashes) {
       const known = this.#usable.get(keyHash);
       if (known !== undefined) known.staleAtMs = CHANGED; // its counts stay
       this.#refused.delete(keyHash);
     }
     this.#reads.forgetAll(); // one under way may predate the change, of a key or its parent: later callers read again
-    if (owners.size > 0) this.#owners.add(owners);
+    if (owners.length > 0) this.#owners.add(owners);
   }
 
   #forgetAll(): void {
@@ -258,7 +258,7 @@ class ChangedOwners {
   #allVersion = 0;
 
   /** Adds owners that changed; beyond the maximum, all. */
-  add(owners: Iterable<string>): void {
+  add(owners: readonly string[]): void {
     this.version += 1;
     for (const owner of owners) this.#versions.set(owner, this.version);
     if (this.#versions.size > CHANGED_OWNERS_MAX) this.addAll();

@@ -88,7 +88,7 @@ describe('memory is current', () => {
     feed.subscribe({ onChanges: (hashes, owners) => void told.push([hashes, owners]), onReset() {} });
     await feed.refresh();
     await feed.refresh();
-    expect(told).toEqual([[['c'], new Set(['a', 'b'])]]);
+    expect(told).toEqual([[['c'], ['a', 'b']]]);
   });
 
   test('memory is current after a mutation only by a poll that began after it', async () => {
