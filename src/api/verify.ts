@@ -36,7 +36,7 @@ export function verifyRoute({ guards, recheck, trustProxy, log }: VerifyRouteOpt
     const { scopes, resources, cost, mistake } = demandsIn(demand);
     const guard: Guard<Call, KeyAuth> =
       scopes.length === 0 ? guards.apiKey : sequence(guards.apiKey, guards.scopes(...scopes));
-    return { guard, extras: { operation, cost, ...(resources.length > 0 && { resources }) }, mistake };
+    return { guard, extras: { operation, cost, resources }, mistake };
   });
   let mayWarn = trustProxy === 0;
 

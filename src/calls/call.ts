@@ -25,7 +25,7 @@ export class RequestCaller implements Caller {
   trace: Trace | undefined;
   /** The key whose budget of unknown keys counts instead of the client address's. */
   readonly lookupKeyId: string | undefined;
-  /** The servers that the key is presented for, as sent; undefined: this one. */
+  /** The servers that the key is presented for, as sent; none: this one. */
   readonly resources: readonly string[] | undefined;
   readonly #context: RequestContext;
 

@@ -25,8 +25,8 @@ export interface Caller extends RequestIds {
   hasLeft?(): Promise<boolean>;
   /** The key of the service that verifies others' keys: look-ups of unknown keys count against it, not the address. */
   readonly lookupKeyId?: string | undefined;
-  /** The servers that a key is presented for, as sent; this one by default. */
-  readonly resources?: readonly string[] | undefined;
+  /** The servers that a key is presented for, as sent; none: this one; `any`: whichever it is good for. */
+  readonly resources?: readonly string[] | 'any' | undefined;
   /** The URL of this server as the request addresses it; undefined outside a request. */
   readonly publicUrl?: string | undefined;
 }
@@ -85,8 +85,8 @@ export const actorBy = (caller: Caller, { userId, actor, grantable }: Person): A
   grantable,
 });
 
-/** Returns the caller as one that presents a key for these servers; none: wherever it is good. */
-export const callerFor = (caller: Caller, resources: readonly string[] | undefined): Caller => ({
+/** Returns the caller as one that presents a key for these servers. */
+export const callerFor = (caller: Caller, resources: Caller['resources']): Caller => ({
   ...copyOf(caller),
   resources,
 });

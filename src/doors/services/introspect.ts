@@ -57,13 +57,13 @@ export function introspectRoute(beginLease: BeginLease, reported: Reported, opti
 
 const LEASE_FIELDS = ['lease', 'used', 'cost'];
 
-/** Reads the fields. `resources`: the servers that the token is for; undefined: this one. */
+/** Reads the fields. `resources`: the servers that the token is for; none: this one. */
 function fieldsOf(form: URLSearchParams) {
   const [token = '', ...more] = form.getAll('token');
   if (token === '' || more.length > 0) return err(INVALID);
   if (LEASE_FIELDS.some((name) => form.getAll(name).length > 1)) return err(INVALID);
   const resources = form.getAll('resource').filter((resource) => resource !== '');
-  const fields = { token, resources: resources.length > 0 ? resources : undefined };
+  const fields = { token, resources };
   const cursor = form.get('lease');
   if (cursor === null) return ok({ ...fields, lease: null }); // for one use, which counts as no call of the key
   const used = usedIn(form.get('used') ?? '');
