@@ -7,8 +7,9 @@ import { main as token } from '../../src/commands/token.ts';
 import { backupOf } from '../support/backups.ts';
 import { builtLibrary, noLibrary } from '../support/c-library.ts';
 import { userOn } from '../support/client.ts';
-import { databaseOf } from '../support/database-client.ts';
+import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { failingStart } from '../support/failing-start.ts';
+import { fillKeys } from '../support/fill.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { inProcess, keysCommand, keysProcess } from '../support/keys-command.ts';
 import { createModelUser, seeded } from '../support/model-user.ts';
@@ -58,6 +59,8 @@ const USERS = 8;
 /** More than they write on a fast machine. */
 const USERS_KIB = 8 * 1024;
 const FULL_ROUNDS = 5;
+/** As many as an owner may have. */
+const KEYS = 1000;
 
 /** A connection that was opened on the read-only disk is replaced once it has failed; until then a write may be 503. */
 async function heals(call: () => Promise<number>): Promise<void> {
@@ -325,6 +328,25 @@ describe.skipIf(!mountable)('a disk', () => {
     expect(await restored(larger)).toMatchObject(full);
     expect(readdirSync(larger.folder)).toEqual(['keys.db']);
     expect((await keysCommand(envOn(larger), ['block'])).stdout).toContain('owner 1');
+  });
+
+  test('changes of many keys need no room for temporary files but beside the database', async () => {
+    using temporary = smallDisk(64);
+    temporary.fill();
+    const env = { JWT_SECRET: TEST_SECRET, ADMIN_CLAIM: 'sub=root', TMPDIR: temporary.folder };
+    await using server = await startServer({ env });
+    using db = openDatabase(`file:${join(server.folder, 'data/keys.db')}`);
+    await fillKeys(db, KEYS, KEYS + 1);
+    const root = await userOn(server, 'root');
+    const revoked = await root.call('admin_revoke_keys', { owner: 'owner-0@example.com' });
+    expect([revoked.status, revoked.body]).toEqual([200, { revoked: KEYS }]);
+
+    await using sqld = await startSqld();
+    await (await startServer({ env: { ...env, ...sqld.env } })).stop();
+    using primary = openDatabase(sqld.url);
+    await fillKeys(primary, KEYS);
+    await using reader = await startServer({ env: { ...env, ...sqld.env, DATABASE_REPLICA_FILE: 'replica.db' } });
+    await waitFor(async () => (await healthOf(reader)).store.replica === 'in_use');
   });
 
   test('a restore without room for its own copy of the backup says where that would be', async () => {

@@ -1,6 +1,7 @@
 // Connects to an SQLite file through the runtime's own SQLite, `node:sqlite` in Bun and in Deno. Caches prepared
 // statements, and says which errors are outages. Every call blocks the thread.
 
+import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { createLruCache } from '../../ground/cache.ts';
 import { StoreOutage } from '../../ground/result.ts';
@@ -108,6 +109,7 @@ export class Connection {
     if (this.#sqlite !== undefined) return this.#sqlite;
     this.#sqlite = openSqlite(this.path, { lockWaitMs: LOCK_WAIT_MS, readOnly: this.readOnly });
     this.#sqlite.exec(`PRAGMA wal_autocheckpoint = ${LOG_PAGES_MAX}`);
+    if (!this.readOnly) keepTemporaryIn(dirname(this.path), this.#sqlite);
     return this.#sqlite;
   }
 
@@ -138,6 +140,18 @@ export class Connection {
   close(): void {
     if (!this.#isClosed) this.#sqlite?.close();
     this.#isClosed = true;
+  }
+}
+
+/**
+ * Has SQLite, in the whole process, keep temporary files in the database's folder: a change of many rows takes one, and must
+ * not depend on another disk.
+ */
+function keepTemporaryIn(folder: string, { exec }: SqliteConnection): void {
+  try {
+    exec(`PRAGMA temp_store_directory = '${folder.replaceAll("'", "''")}'`);
+  } catch {
+    // The folder is not writable, so nothing in it will be changed.
   }
 }
 
