@@ -207,6 +207,7 @@ test('the settings for Fly start the server in production, behind two proxies', 
   const secrets = { JWT_SECRET: TEST_SECRET, PUBLIC_URL: 'https://keys.fly.dev', NODE_ENV: 'production' };
   expect(parseConfig({ ...fly.env, ...secrets })).toMatchObject({ ok: true, value: { trustProxy: 2 } });
   expect(fly.mounts.destination).toBe('/data');
+  expect(fly.vm).toEqual([{ size: 'shared-cpu-1x', memory: '512mb' }]); // by default Fly gives 256 MB
   expect(fly.http_service.checks[0].path).toBe('/mcp/health');
 });
 
