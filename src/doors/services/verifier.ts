@@ -898,8 +898,12 @@ function challengeFor({ code, detail, requiredScopes = [] }: VerifierProblem): s
   if (code === 'missing_api_key') return 'Bearer realm="mcp-key-server"';
   if (code === 'invalid_api_key') return `Bearer error="invalid_token", error_description="${detail}"`;
   if (code !== 'insufficient_scope') return undefined;
-  return `Bearer error="insufficient_scope", error_description="${detail}", scope="${requiredScopes.join(' ')}"`;
+  const scopes = requiredScopes.filter((scope) => SCOPE.test(scope)).join(' ');
+  return `Bearer error="insufficient_scope", error_description="${detail}"${scopes && `, scope="${scopes}"`}`;
 }
+
+/** What a key can have. A service may demand what its client has typed, which no header may carry. */
+const SCOPE = /^[\x21\x23-\x5B\x5D-\x7E]{1,100}$/;
 
 /** Waits for `ms`, or until the verifier is closed. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {

@@ -240,6 +240,21 @@ test('guard reads the key as /verify does, and has the response for the client',
   expect(lacking).toMatchObject({ ok: false, status: 403 });
 });
 
+test.each(['write', 'read:日本', 'read:a\nb', 'x", error="invalid_token'])(
+  'guard refuses a key without the scope %j with the challenge of /verify',
+  async (scope) => {
+    const { key } = await at.createKey('kim');
+    const headers = { 'x-api-key': key };
+    const scopes = ['other', scope];
+    const refused = await verifier.guard(new Request('http://service', { headers }), { scopes });
+    if (refused.ok) throw new Error('the key was let in');
+    const query = new URLSearchParams(scopes.map((one) => ['scope', one]));
+    const { status, headers: said } = await fetch(`${at.servers[0]?.url}/verify?${query}`, { headers });
+    expect(status).toBe(refused.status);
+    expect(refused.response.headers.get('www-authenticate')).toBe(said.get('www-authenticate'));
+  },
+);
+
 test('it lets nobody in when it is closed', async () => {
   const { key } = await at.createKey('henry');
   const own = await verifierOf(at);
