@@ -138,6 +138,12 @@ export class RequestContext {
     return this.#address;
   }
 
+  /** Reads what a call may ask for after the response, when the runtime has let the request go. */
+  readAhead(): void {
+    this.clientAddress();
+    this.#publicUrl = this.publicUrl;
+  }
+
   #findAddress(): string {
     const { trustProxy } = this.#server;
     const forwarded = trustProxy > 0 ? forwardedFor(this.headers, trustProxy) : null;

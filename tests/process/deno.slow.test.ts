@@ -15,6 +15,7 @@ import { readDocument } from '../support/documents.ts';
 import { rows } from '../support/everything.ts';
 import { diskFolder } from '../support/folder.ts';
 import { isWhole, openHttpSocket, openSocket, postText, sender, sendOverSocket } from '../support/http-socket.ts';
+import { openSse, call as toolCall } from '../support/mcp.ts';
 import { productionFolder } from '../support/production.ts';
 import { startProxy } from '../support/proxy.ts';
 import { commandOf, denoPath, type ServerProcess, startServer, untilOpen } from '../support/server-process.ts';
@@ -340,6 +341,20 @@ test('a request that its client takes back over HTTP/2, in the middle of its bod
   expect(statuses()).toEqual(['400', '400']);
   client.destroy();
   expect((await call(server, 'list_api_keys', '{}', await alice())).body).toEqual({ keys: [] });
+});
+
+// The 202 ends the request, and HTTP/2 has no Host.
+test('a message over HTTP/2 calls a tool for users', async () => {
+  await using server = await start();
+  const headers = await alice();
+  const session = await openSse(server, headers);
+  const client = connectHttp2(server.url);
+  const json = { 'content-type': 'application/json', ...headers };
+  const stream = client.request({ ':method': 'POST', ':path': session.endpoint, ...json });
+  stream.end(JSON.stringify(toolCall('list_api_keys')));
+  expect((await session.nextMessage()).result.structuredContent).toEqual({ keys: [] });
+  client.destroy();
+  await session.drop();
 });
 
 test('a verifier on Deno leaves a connection to an HTTPS server that died silently', async () => {

@@ -30,6 +30,7 @@ export function openSse() {
     if (!loaded?.sessions.has(sessionId)) return problemResponse({ code: 'session_not_found' }, requestId);
     const posted = postedIn(context, body, log);
     if (!posted.ok) return posted.error;
+    context.readAhead(); // 202 leaves while the call runs
     return loaded.post(sessionId, context, posted.value);
   }
 

@@ -1,7 +1,7 @@
 // The HTTP+SSE transport of 2024-11-05: GET /sse and POST /messages.
 
 import { describe, expect, test } from 'bun:test';
-import { defineTool } from '../../../src/start/package/index.ts';
+import { defineTool, ok, type ToolDeps } from '../../../src/start/package/index.ts';
 import { createAuthorizationServer } from '../../support/authorization-server.ts';
 import { postJson } from '../../support/client.ts';
 import { testClock } from '../../support/clock.ts';
@@ -9,7 +9,15 @@ import { parseResponses } from '../../support/http-responses.ts';
 import { openHttpSocket } from '../../support/http-socket.ts';
 import { ACCEPT, call, openSse, post, request, WITH_WIDGETS } from '../../support/mcp.ts';
 import { sessionsOf } from '../../support/sse-socket.ts';
-import { bearer, createTestApp, NO_CONNECTION, readResponse, sharedApp, type TestApp } from '../../support/test-app.ts';
+import {
+  bearer,
+  createTestApp,
+  insertKey,
+  NO_CONNECTION,
+  readResponse,
+  sharedApp,
+  type TestApp,
+} from '../../support/test-app.ts';
 import { anyone, noInput, steeredTool } from '../../support/tools.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
@@ -137,6 +145,22 @@ describe('POST /messages', () => {
     expect((await session.nextMessage()).result.structuredContent.owner).toBe('alice');
     await session.post(call('list_api_keys'), await bearer(app, 'alice'));
     expect((await session.nextMessage()).result.structuredContent.keys).toHaveLength(1);
+  });
+
+  test('a tool can ask for the address after the 202 that ends the request', async () => {
+    const asks = ({ guards }: ToolDeps) =>
+      defineTool(guards.apiKey, {
+        ...noInput('asks'),
+        async run(_input, { clientAddress }) {
+          await Bun.sleep(50);
+          return ok({ content: [{ type: 'text', text: clientAddress() }] });
+        },
+      });
+    await using app = await createTestApp({ tools: asks });
+    const session = await openSse(app, { 'x-api-key': await insertKey(app, 'alice') });
+    expect((await session.post(call('asks'))).status).toBe(202);
+    expect((await session.nextMessage()).result.content).toEqual([{ type: 'text', text: '127.0.0.1' }]);
+    await session.drop();
   });
 
   test('a bug fails its own request, not the stream', async () => {
