@@ -10,7 +10,7 @@ import { databaseOf } from '../support/database-client.ts';
 import { readDocument } from '../support/documents.ts';
 import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { jsonLines, keysCommand } from '../support/keys-command.ts';
+import { jsonLines, keysCommand, keysProgram } from '../support/keys-command.ts';
 import { labelled } from '../support/labels.ts';
 import { STORE_MODES, startStore } from '../support/store-mode.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
@@ -229,8 +229,7 @@ test('the document: one owner’s keys out of a backup, though they were deleted
   app.clock.advance(LATER_MS);
   expect((await app.useKey(kept.key)).status).toBe(401);
   const [typed = ''] = readDocument('src/commands/README.md').codeBlocks('The way back', 'sh');
-  const command = `${process.execPath} --no-env-file ${join(import.meta.dir, '../../src/commands/keys.ts')}`;
-  const script = typed.replaceAll('bun run keys', command);
+  const script = typed.replaceAll('bun run keys', keysProgram());
   const env = { DATABASE_URL: databaseOf(app), TMPDIR: temporaryFolder() };
   expect(await run(['bash', '-o', 'pipefail', '-c', script], { cwd: app.folder, env })).toMatchObject({
     code: 0,

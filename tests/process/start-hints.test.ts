@@ -30,7 +30,7 @@ function typed(command: string, cwd: string, env: Readonly<Record<string, string
   const own = join(diskFolder(), 'bin'); // a folder of the PATH
   mkdirSync(own);
   symlinkSync(process.execPath, join(own, 'bun'));
-  const here = command.replace(/(npx -y bun@[\d.]+|bun) run token/, `bun ${ROOT}/src/commands/token.ts`);
+  const here = command.replace(/(npx -y bun@[\d.]+|bun) run token/, `bun "${ROOT}/src/commands/token.ts"`);
   return output(['sh', '-c', here], { cwd, env: { PATH: `${own}:${process.env.PATH}`, ...env } });
 }
 

@@ -9,13 +9,12 @@ import { noting, run } from '../support/command.ts';
 import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { ROOT, readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { jsonLines, keysCommand } from '../support/keys-command.ts';
+import { jsonLines, keysCommand, keysProgram } from '../support/keys-command.ts';
 import { createTestApp } from '../support/test-app.ts';
 
 const DAY_MS = 86_400_000;
 const TODAY = Math.floor(Date.now() / DAY_MS);
 const dayText = (day: number) => new Date(day * DAY_MS).toISOString().slice(0, 10);
-const KEYS = `${process.execPath} --no-env-file ${join(ROOT, 'src/commands/keys.ts')}`;
 const PATH = process.env.PATH ?? '';
 const missing = ['bash', 'jq', 'curl'].some((program) => Bun.which(program) === null);
 
@@ -57,7 +56,7 @@ test.skipIf(missing)(
       PATH: curl.path,
       HOME: temporaryFolder(),
       DATABASE_URL: url,
-      KEYS,
+      KEYS: keysProgram(),
       METER: meter.url.href,
       METER_TOKEN: 'secret',
     };

@@ -1,5 +1,6 @@
 // The command `keys`: in this process, or as a process of its own where a shell, a terminal or a signal is concerned.
 
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import type { IoStreams } from '../../src/commands/io.ts';
@@ -49,6 +50,14 @@ export async function keysOutput(env: IoStreams['env'], args: readonly string[])
   if (code !== 0) throw new Error(`keys ${args.join(' ')}: ${stderr}`);
   return stdout;
 }
+
+/** A program that is the command: one word for a script, whatever the path of this checkout is. */
+export function keysProgram(): string {
+  const program = join(temporaryFolder(), 'keys');
+  writeFileSync(program, `#!/bin/sh\nexec "${process.execPath}" --no-env-file "${COMMAND}" "$@"\n`, { mode: 0o755 });
+  return program;
+}
+
 /** As a process, for what only one has: its time zone and temporary folder. */
 export const keysProcess = (env: Env, args: readonly string[]) => ended(argvOf(args), env);
 
