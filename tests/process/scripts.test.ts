@@ -106,6 +106,13 @@ describe('bun run test', () => {
     expect(await runTests(listed, [], { CI: 'true' })).toMatchObject({ code: 0 });
   });
 
+  test('shows what differs in a long list, which is its last line', async () => {
+    const body = `const { expect } = require('bun:test'); const names = Array.from({ length: 60 }, (_, n) => 'name ' + n);
+expect([...names, 'the new one']).toEqual(names);`;
+    const { shown } = await runTests({ 'a.test.ts': probe('it has all names', body) });
+    expect(shown.split('== tests/a.test.ts')[1]).toContain('+   "the new one",');
+  });
+
   test('shows the ten slowest tests', async () => {
     const { shown } = await runTests({ 'a.test.ts': probe('it takes long', 'Bun.sleepSync(20);') });
     expect(shown).toMatch(/^the slowest:\n +\d+\.\d s {2}tests\/a\.test\.ts: it takes long$/m);

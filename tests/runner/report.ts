@@ -15,6 +15,9 @@ const ENTITIES: Readonly<Record<string, string>> = { quot: '"', amp: '&', lt: '<
 /** Matches a test of a report in JUnit's form: name, file, and what is inside. */
 const TEST = /<testcase name="([^"]*)"[^>]*? file="([^"]*)"[^>]*?(?:\/>|>(.*?)<\/testcase>)/gs;
 
+/** Matches a line of a diff that has neither + nor -, and none of a stack. */
+const ON_BOTH_SIDES = /^ {2}(?! *at )/;
+
 export interface SlowTest {
   readonly seconds: number;
   readonly what: string;
@@ -29,7 +32,7 @@ export function readReport(path: string, slowest: SlowTest[]): { reported: Failu
     const name = unquoted(quoted);
     const why = /<failure[^>]*>(.*?)<\/failure>/s.exec(inside)?.[1];
     if (why !== undefined) {
-      reported.push({ file, name, lines: unquoted(why).trimEnd().split('\n').slice(0, LINES_SHOWN_MAX) });
+      reported.push({ file, name, lines: shownOf(unquoted(why).trimEnd().split('\n')) });
     }
     const fault = faultOf(file, name, inside.includes('<skipped'));
     if (fault !== null) faults.push({ file, name, lines: [fault] });
@@ -37,6 +40,12 @@ export function readReport(path: string, slowest: SlowTest[]): { reported: Failu
   }
   slowest.sort((a, b) => b.seconds - a.seconds).splice(SLOWEST_SHOWN);
   return { reported, faults };
+}
+
+/** Returns what is shown of a failure: of a long diff, as of a table's rows, first of all what differs. */
+function shownOf(lines: readonly string[]): string[] {
+  const kept = lines.length <= LINES_SHOWN_MAX ? lines : lines.filter((line) => !ON_BOTH_SIDES.test(line));
+  return kept.slice(0, LINES_SHOWN_MAX);
 }
 
 /** Returns why a test that did not fail is a failure. */
