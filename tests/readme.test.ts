@@ -63,7 +63,7 @@ test('the table of tools: those that come with the server, their credentials and
     jwt: credential === 'user token',
     input: quoted(input),
   }));
-  expect(described).toEqual(tools.slice(0, described.length));
+  expect(described).toEqual(tools);
 });
 
 describe('the table of configuration', () => {
