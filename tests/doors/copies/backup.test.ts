@@ -10,6 +10,7 @@ import { compare } from '../../../src/doors/copies/compare.ts';
 import { holdAlone } from '../../../src/doors/copies/exclusive-file.ts';
 import { DatabaseInUse, hasKeys, isNew, restoreFile, restoreRemote } from '../../../src/doors/copies/restore.ts';
 import type { Database } from '../../../src/store/database.ts';
+import { embeddedDatabase } from '../../../src/store/embedded/database.ts';
 import { openStore } from '../../../src/store/open.ts';
 import { migrate } from '../../../src/store/schema.ts';
 import { backupOf, OPTIONS, withLostPage } from '../../support/backups.ts';
@@ -18,7 +19,7 @@ import { type Client, openDatabase, type Row } from '../../support/database-clie
 import { everything } from '../../support/everything.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { jsonLines, keysCommand, keysProcess, startKeys } from '../../support/keys-command.ts';
-import { NEXT_MIGRATIONS } from '../../support/next-version.ts';
+import { MIGRATIONS, NEXT_MIGRATIONS } from '../../support/next-version.ts';
 import { readOf, startProxy } from '../../support/proxy.ts';
 import { startServer } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
@@ -272,23 +273,30 @@ SELECT lower(hex(randomblob(16))), ?1, ?2, lower(hex(randomblob(32))), ?3, 1, 1,
   expect([before, after]).toMatchObject([LONG_KEYS, { replaced: LONG_KEYS, refusedCount: 0, revivedCount: 0 }]);
 });
 
-/** Makes a database one of before the migration 0003. */
-const BEFORE_0003 = `DROP TRIGGER ended_uses_leaving; DROP TABLE ended_uses; DELETE FROM schema_migrations WHERE version = 3`;
+/** Makes a backup of before the migration 0003, with a key. */
+async function olderBackup(): Promise<string> {
+  const file = join(temporaryFolder(), 'backup.db');
+  const db = embeddedDatabase(file);
+  await migrate(db, MIGRATIONS.slice(0, 2));
+  db.close();
+  using client = openDatabase(`file:${file}`);
+  await client.execute(
+    "INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms) VALUES (lower(hex(randomblob(16))), 'o', 'n', 'h', '[]', 1, 1)",
+  );
+  await client.executeMultiple('PRAGMA journal_mode = delete');
+  return file;
+}
 
 test('verbs that only read leave a backup as it is, also one of an older schema', async () => {
-  const file = await backupOf(2);
-  const env = { DATABASE_URL: `file:${file}`, TZ: 'UTC' };
-  const [key] = jsonLines(await keysCommand(env, ['list', '--json']));
-  const reading = ['list', `show ${key.id}`, 'export', 'events', 'usage', 'owners', 'owner o', 'block', 'unblock'];
-  for (const old of ['', BEFORE_0003]) {
-    const database = openDatabase(`file:${file}`);
-    await database.executeMultiple(old);
-    database.close();
-    const before = readFileSync(file);
+  for (const file of [await backupOf(2), await olderBackup()]) {
+    const env = { DATABASE_URL: `file:${file}`, TZ: 'UTC' };
+    const [key] = jsonLines(await keysCommand(env, ['list', '--json']));
+    const [before, beside] = [readFileSync(file), readdirSync(dirname(file))];
+    const reading = ['list', `show ${key.id}`, 'export', 'events', 'usage', 'owners', 'owner o', 'block', 'unblock'];
     for (const verb of [...reading, 'rule list'])
       expect(await keysCommand(env, verb.split(' ')), verb).toMatchObject({ code: 0 });
     expect(readFileSync(file).equals(before)).toBe(true);
-    expect(readdirSync(dirname(file)).sort()).toEqual(['backup.db', 'keys.db']);
+    expect(readdirSync(dirname(file))).toEqual(beside);
   }
 });
 
