@@ -43,6 +43,25 @@ test('a new database has the tables and the trail that are described, and record
   );
 });
 
+/** Columns of a key that no memory holds, or that change with one that is announced. */
+const UNANNOUNCED = ['row', 'created_at_ms', 'rotations', 'last_used_at_ms', 'changed_by', 'deleting'];
+
+test('triggers announce a change of each column of a key that servers remember, also to its rules', async () => {
+  const app = await createTestApp({ store: 'embedded' });
+  await app.close();
+  const triggers = await executeAt(
+    databaseOf(app),
+    "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'api_keys' AND sql LIKE '% AFTER UPDATE %INSERT INTO changes%'",
+  );
+  const whens = triggers.map(({ sql }) => String(sql).split(/^BEGIN/m)[0] ?? '');
+  const announced = (table: string) =>
+    new Set(whens.filter((when) => when.includes(table)).flatMap((when) => when.match(/(?<=\bnew\.)\w+/g) ?? []));
+  const columns = (await columnsIn(app.folder)).get('api_keys') ?? [];
+  expect(columns.filter((column) => !announced('api_keys').has(column))).toEqual(UNANNOUNCED);
+  const ofRules = [...UNANNOUNCED, 'foreign_hash'];
+  expect(columns.filter((column) => !announced('rules_of_key').has(column)).sort()).toEqual(ofRules.sort());
+});
+
 test('what triggers run also runs in the older SQLite of a shell', async () => {
   const app = await createTestApp({ store: 'embedded' });
   await app.close();
