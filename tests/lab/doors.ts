@@ -37,7 +37,7 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
     ['commands/keys/doctor.ts', /\/\*\* Finds the rules that let nobody in[\s\S]*?\n}\n\n/],
   ],
   signin: [
-    ['app.ts', / {2}const handsOut = .*\n {2}const signIn = .*\n/],
+    ['app.ts', / {2}const hasSignIn = .*\n {2}const signIn = .*\n/],
     ['app.ts', /\.\.\.\(signIn\?\.grantTypes \?\? \[\]\), /],
     ['app.ts', /signIn\?\.authorizationServer \?\? null/, 'null'],
     ['app.ts', /signIn\?\.handsOutKeys \?\? false/, 'false'],
