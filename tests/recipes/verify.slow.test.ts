@@ -120,7 +120,11 @@ describe.each(RECIPES)('%s', (program, recipe) => {
     test('a good key: the service gets who it is, the request as it was, and no key', async () => {
       const { id, key } = await makeKey(keys.url, { name: '100% "ü" 😀' }, 'alice@example.com');
       const traceId = 'ab'.repeat(16);
-      const told = { traceparent: `00-${traceId}-00f067aa0ba902b7-01`, 'user-agent': 'shop/1' };
+      const told = {
+        traceparent: `00-${traceId}-00f067aa0ba902b7-01`,
+        'user-agent': 'shop/1',
+        'x-request-id': 'order-7',
+      };
       for (const sent of [{ 'x-api-key': key }, { authorization: `Bearer ${key}` }] as Record<string, string>[]) {
         const { status, reached } = await ask({ ...sent, ...told }, { method: 'POST', body: 'the body' });
         expect(status).toBe(200);
@@ -142,7 +146,8 @@ describe.each(RECIPES)('%s', (program, recipe) => {
       }
       const ofKey = () => logOf(keys).filter(({ event, keyId }) => event === 'request' && keyId === id);
       await waitFor(() => ofKey().length === 2);
-      for (const line of ofKey()) expect(line).toMatchObject({ route: '/verify', traceId, userAgent: 'shop/1' });
+      for (const line of ofKey())
+        expect(line).toMatchObject({ route: '/verify', traceId, userAgent: 'shop/1', requestId: 'order-7' });
     });
 
     test('a client can take no identity header away by naming it in Connection', async () => {

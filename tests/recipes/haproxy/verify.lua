@@ -2,7 +2,8 @@
 -- who is behind it, and txn.verified is true; if not, the client gets what the key server says.
 
 local TIMEOUT_MS = 5000 -- HAProxy asks four times, then the client gets 504
-local ASKED_WITH = { "x-api-key", "authorization", "x-required-scope", "traceparent", "tracestate", "user-agent" }
+local ASKED_WITH = { "x-api-key", "authorization", "x-required-scope", "x-request-id", "traceparent", "tracestate",
+  "user-agent" }
 local IDENTITY = { "x-key-id", "x-key-owner", "x-key-name", "x-key-scopes", "x-key-expires",
   "x-key-metadata", "x-key-parent" }
 local PASSED_BACK = { "content-type", "www-authenticate", "retry-after", "ratelimit", "ratelimit-policy" }
