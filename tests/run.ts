@@ -132,9 +132,9 @@ try {
   }
 } finally {
   progress.end();
+  summarize();
   removeFolders(folder);
 }
-summarize();
 process.exit(failed || stoppedBy !== null || failures.length > 0 ? 1 : 0);
 
 /** Returns whether `bun test` says that all passed. */

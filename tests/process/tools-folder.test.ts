@@ -532,6 +532,7 @@ describe('TOOLS_DIR', () => {
     if (isRoot) process.seteuid?.(65534);
     const { stderr } = await failingStart({ TOOLS_DIR: folder }).finally(() => {
       if (isRoot) process.seteuid?.(0);
+      chmodSync(folder, 0o700); // otherwise nobody but root can remove it
     });
     expect(stderr).toBe(`mcp-key-server: ${expected}, got "${folder}" (EACCES)\n`);
   });
