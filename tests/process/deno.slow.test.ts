@@ -97,8 +97,8 @@ for (const background of [false, true]) {
 }
 await db.close();`;
   writeFileSync(script, text);
-  for (const runtime of [process.execPath, `${commandOf('deno')[0]} run --allow-all`]) {
-    const { stdout } = await run([...runtime.split(' '), script], { cwd: folder, env: {} });
+  for (const runtime of [[process.execPath], [commandOf('deno')[0] ?? '', 'run', '--allow-all']]) {
+    const { stdout } = await run([...runtime, script], { cwd: folder, env: {} });
     expect(stdout).toBe('StoreOutage damaged\nStoreOutage damaged\n');
   }
 });

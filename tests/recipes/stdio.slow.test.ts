@@ -39,7 +39,7 @@ test.skipIf(isMissing('caddy')).each(OVER_HTTP)(
     const [keysPort = 0, bridgePort = 0] = freePorts(2);
     const file = join(import.meta.dir, `../../node_modules/.stdio-${bridgePort}.ts`); // where it finds the package
     await Bun.write(file, SERVER);
-    const command = `${process.execPath} ${file}`;
+    const command = `"${process.execPath}" "${file}"`; // the bridge gives it to a shell
     const options = OPTIONS.replace('8080', String(bridgePort)).split(' ');
     const bridge = Bun.spawn([process.execPath, BRIDGE, '--stdio', command, ...options], {
       stdio: ['pipe', 'ignore', 'ignore'],
