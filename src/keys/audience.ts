@@ -47,9 +47,10 @@ export function createAudience(address: ServerAddress, others: readonly string[]
     has: (name: string): boolean => name === THIS_SERVER || others.includes(name),
     /** Returns whether a key bound to a stored name (null: to none) is good for all servers it is presented for. */
     admits(name: string | null, caller: Pick<Caller, 'resources' | 'publicUrl'>): boolean {
-      const { resources, publicUrl } = caller;
+      const { resources } = caller;
       if (name === null || resources === 'any') return true;
       if (resources === undefined || resources.length === 0) return name === THIS_SERVER;
+      const { publicUrl } = caller; // only now: most calls need no Host
       return resources.every((resource) => (nameOf(resource, publicUrl) ?? canonicalUrl(resource)) === name);
     },
   };
