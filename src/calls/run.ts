@@ -198,7 +198,7 @@ function problemIn(error: Problem | undefined, name: string, from: string): Prob
   return 'issues' in error ? { ...error, issues: error.issues.map(withoutKeys) } : error;
 }
 
-/** Puts the issues of a problem into its detail, where it isn't the schema of a tool that the input doesn't fit. */
+/** Puts the issues of invalid input into the detail: for input that fits the schema of its tool, or that no tool takes. */
 export function inOwnWords(problem: Problem): Problem {
   if (problem.code !== 'invalid_input' || problem.issues.length === 0) return problem;
   return { ...problem, detail: redactKeys(problem.detail ?? inWords(problem.issues)).toWellFormed() };
