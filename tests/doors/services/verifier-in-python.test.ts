@@ -384,9 +384,16 @@ async def cancelled():
 print(asyncio.run(cancelled()))
 urllib.request.urlopen("${at.url}/hold")
 other = "sk_test_" + "0" * 64
-def interrupt():
+caught = threading.Event()
+def once(*_):
+    if not caught.is_set():
+        caught.set()
+        raise KeyboardInterrupt
+signal.signal(signal.SIGINT, once)
+def interrupt(): # again and again: a signal just before the wait for a lock doesn't end that
     urllib.request.urlopen("${at.url}/asked")
-    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    while not caught.wait(0.01):
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 threading.Thread(target=interrupt).start()
 try:
     verifier.verify(other)
