@@ -64,4 +64,10 @@ export const EXPECTED: readonly Expected[] = [
     looks: /\/authorize, 400: body\.(?:.*\n.*\nThe request is refused: invalid_request|issues\[\]\.path\nname\n)$/,
   },
   { change: 'GET / names each route that answers', looks: /GET \/, 200: body\n[\s\S]*\n.*the messages of its clients/ },
+  {
+    change: 'a person reads what is wrong with a decision or an edit, where the schema of no tool is meant',
+    looks: /400: body\.detail\nThe input does not fit the schema of the tool\n/,
+  },
+  { change: 'the output of a new secret says that it has a key', looks: /\.required\[\]\nname\nkey$/ },
+  { change: 'a client that is none gets a challenge', looks: /\/token, 401: header www-authenticate\n\(none\)\n/ },
 ];
