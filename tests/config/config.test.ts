@@ -673,7 +673,7 @@ describe('what looks right and never works stops the start', () => {
     ['ADMIN_CLAIM', 'roles=*', 'no *: no pattern is read here'],
     ['ADMIN_CLAIM', 'roles,groups=admin', 'the name of one claim'],
     ['ADMIN_CLAIM', 'keys-admin', 'a claim and its value, like roles=keys-admin'],
-    ['KEYS_ACTOR', 'al\tice', '1 to 255 characters without controls'],
+    ['KEYS_ACTOR', 'al\nice', '1 to 255 characters without controls'],
     ['JWT_OWNER_CLAIM', 'org_id,sub', 'the name of one claim'],
     ['JWT_SCOPE_CLAIM', 'scope scp', 'the name of one claim'],
     ['OAUTH_RESOURCES', 'https://*.example', 'no *: no pattern is read here'],
@@ -722,7 +722,7 @@ describe('what looks right and never works stops the start', () => {
         'a path without ~, $NAME or quotes at its start: nobody expands them',
       ]),
     ),
-  ])('%s=%s', (name, value, what) => {
+  ])('%s=%j', (name, value, what) => {
     expect(faults({ [name as string]: value })).toContain(`${name}: expected ${what}, got ${JSON.stringify(value)}`);
   });
 
