@@ -90,7 +90,7 @@ export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; rec
     const parsed = operation.parse(input);
     if (!parsed.ok) return parsed;
     running.parsed = parsed.value;
-    running.context = addTo(call, result.value);
+    addTo(call, result.value);
     const reading = readState(operation, input, call);
     return reading === undefined ? afterState(undefined, running) : chain(running.race(reading), afterState, running);
   }
@@ -100,7 +100,7 @@ export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; rec
     const { operation, call } = running;
     if (call.isAborted) return err(problemOf(undefined, running)); // it has not begun
     if (call.reportsProgress) call.progress = provedProgress(recheck, call, call.progress);
-    return chain(running.race(operation.run(running.parsed, running.context as Call)), afterTool, running);
+    return chain(running.race(operation.run(running.parsed, call)), afterTool, running);
   }
 
   function afterTool(result: Returned, { operation, input, call }: Running): Awaitable<ToolResult> {
@@ -136,8 +136,6 @@ type Returned = Result<unknown, Problem | InputRequired> | undefined;
  */
 class Running {
   parsed: unknown = undefined;
-  /** The call with what its guards added. */
-  context: Call | undefined = undefined;
   #outOfTime: Promise<never> | undefined;
   #stop: (() => void) | undefined;
 
