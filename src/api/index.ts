@@ -108,7 +108,7 @@ export function createRoutes(options: ApiOptions): readonly Route[] {
     ...tokenRoutes({ grantTypes, authorizationServer, publicPath, keyScopes, log }),
     health: [...healthElsewhere(basePath), { path: basePath + ROUTES.health.path, get: health }],
     preview: { get: (context) => chain(preview(), (get) => get(context)) },
-    resource: resourceMetadataRoutes({ publicPath, authorizationServer: server, scopes }),
+    resourceMetadata: resourceMetadataRoutes({ publicPath, authorizationServer: server, scopes }),
     ...doors({ mcpOver, signInAt, calledBy }),
   };
   const about = aboutRoute((name) => isListed(served[name]));

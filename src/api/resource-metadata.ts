@@ -4,8 +4,9 @@
 import { SERVER_NAME } from '../ground/server-info.ts';
 import type { RequestContext } from '../web/context.ts';
 import { json } from '../web/headers.ts';
+import { ROUTES } from './table.ts';
 
-const RESOURCE = '/.well-known/oauth-protected-resource';
+const { path: WELL_KNOWN } = ROUTES.resourceMetadata;
 
 /** Paths below PUBLIC_URL: the server as a whole, and the two MCP transports. */
 const PROTECTED = ['', '/mcp', '/sse'] as const;
@@ -22,7 +23,7 @@ interface ResourceMetadataOptions {
 /** Returns the URL of the document for `path`. The well-known part goes between host and path (RFC 9728 §3.1). */
 export function metadataUrl(publicUrl: string, path: ProtectedPath): string {
   // Keep the client's spelling, which a URL parser would change.
-  return (publicUrl + path).replace(/^https?:\/\/[^/]+/, (origin) => origin + RESOURCE);
+  return (publicUrl + path).replace(/^https?:\/\/[^/]+/, (origin) => origin + WELL_KNOWN);
 }
 
 /**
@@ -38,7 +39,7 @@ export function resourceMetadataRoutes({ publicPath, authorizationServer, scopes
     resource_name: SERVER_NAME,
   });
   return PROTECTED.map((path) => ({
-    path: `${RESOURCE}${publicPath}${path}`,
+    path: `${WELL_KNOWN}${publicPath}${path}`,
     ...(authorizationServer === null
       ? { missing: { code: 'not_found' } as const }
       : { get: ({ publicUrl }: RequestContext) => json(200, document(publicUrl, path)) }),

@@ -29,9 +29,9 @@ export const ROUTES = {
     isLinked: true,
   },
   keys: { method: 'GET', path: '/keys', says: 'the page where people make and end their API keys', isLinked: true },
-  part: { method: 'GET', path: '/keys/operators.js' },
-  edit: { method: 'POST', path: '/keys/update', who: 'user' },
-  history: { method: 'POST', path: '/keys/events', who: 'user' },
+  adminPart: { method: 'GET', path: '/keys/operators.js' },
+  keyEdit: { method: 'POST', path: '/keys/update', who: 'user' },
+  keyHistory: { method: 'POST', path: '/keys/events', who: 'user' },
   verify: { method: 'any', path: '/verify', who: 'key', says: 'whether an API key is good, for proxies' },
   introspect: {
     method: 'POST',
@@ -73,15 +73,15 @@ export const ROUTES = {
     openToAnyOrigin: true,
     says: 'exchanges codes, keys and tokens of workloads for keys',
   },
-  ask: {
+  deviceAuthorization: {
     method: 'POST',
     path: '/device_authorization',
     takes: 'form',
     takesSecrets: true,
     says: 'where programs without a browser ask for a key',
   },
-  request: { method: 'POST', path: '/device/request', who: 'user', takesSecrets: true },
-  decision: { method: 'POST', path: '/device/decision', who: 'user', takesSecrets: true },
+  deviceRequest: { method: 'POST', path: '/device/request', who: 'user', takesSecrets: true },
+  deviceDecision: { method: 'POST', path: '/device/decision', who: 'user', takesSecrets: true },
   health: { method: 'GET', path: '/mcp/health', openToAnyOrigin: true, anyHost: true, says: 'health', isLinked: true },
   metrics: {
     method: 'GET',
@@ -91,8 +91,8 @@ export const ROUTES = {
     says: 'metrics for Prometheus, with METRICS_TOKEN',
   },
   preview: { method: 'GET', path: '/widgets/preview', says: 'preview of the widgets', isLinked: true },
-  server: { method: 'GET', path: '/.well-known/oauth-authorization-server', openToAnyOrigin: true },
-  resource: { method: 'GET', path: '/.well-known/oauth-protected-resource', openToAnyOrigin: true },
+  serverMetadata: { method: 'GET', path: '/.well-known/oauth-authorization-server', openToAnyOrigin: true },
+  resourceMetadata: { method: 'GET', path: '/.well-known/oauth-protected-resource', openToAnyOrigin: true },
 } as const satisfies Readonly<Record<string, RouteFacts>>;
 
 export type RouteName = keyof typeof ROUTES;

@@ -15,6 +15,7 @@ import { type Body, formIn } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
 import { json } from '../web/headers.ts';
 import { createRefuse, hasTwice, parameter, type Refusal, refused } from './oauth.ts';
+import { ROUTES } from './table.ts';
 
 /** A successful response (RFC 6749 §5.1). */
 type AccessToken = ReturnType<typeof accessToken>;
@@ -46,14 +47,13 @@ export function tokenRoutes(options: TokenOptions) {
       ...authorizationServer?.(issuer),
       ...(keyScopes.length > 0 && { scopes_supported: keyScopes }),
     });
-  const places = [...new Set([METADATA, METADATA + publicPath])];
+  const { path } = ROUTES.serverMetadata;
+  const places = [...new Set([path, path + publicPath])];
   return {
     token: tokenRoute(grantTypes, log),
-    server: places.map((path) => ({ path, ...(authorizationServer === null ? NOT_THERE : { get: describe }) })),
+    serverMetadata: places.map((path) => ({ path, ...(authorizationServer === null ? NOT_THERE : { get: describe }) })),
   };
 }
-
-const METADATA = '/.well-known/oauth-authorization-server';
 
 const NOT_THERE = { missing: { code: 'not_found' } } as const;
 

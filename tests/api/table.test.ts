@@ -29,7 +29,16 @@ const send = async (route: RouteFacts, init: RequestInit, at = app) => {
 };
 
 /** Those whose bodies have keys, codes, tokens or secrets of clients. */
-const HAS_SECRETS = ['introspect', 'changes', 'revoke', 'authorize', 'token', 'ask', 'request', 'decision'];
+const HAS_SECRETS = [
+  'introspect',
+  'changes',
+  'revoke',
+  'authorize',
+  'token',
+  'deviceAuthorization',
+  'deviceRequest',
+  'deviceDecision',
+];
 const OWN_PAGE = { origin: live.PUBLIC_URL };
 
 describe.each(rows)('%s', (name, route) => {

@@ -25,11 +25,11 @@ const DOOR_OF: Partial<Readonly<Record<RouteName, string>>> = {
   changes: 'services',
   register: 'signin',
   authorize: 'signin',
-  ask: 'signin',
-  request: 'signin',
-  decision: 'signin',
-  server: 'signin',
-  resource: 'signin', // in these sweeps: clients sign in here
+  deviceAuthorization: 'signin',
+  deviceRequest: 'signin',
+  deviceDecision: 'signin',
+  serverMetadata: 'signin',
+  resourceMetadata: 'signin', // in these sweeps: clients sign in here
   sse: 'sse',
   messages: 'sse',
 };

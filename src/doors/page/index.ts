@@ -15,8 +15,8 @@ export function openPage(core: KeysPageOptions & OwnKeyRoutesOptions): DoorRoute
   const own = lazily(async () => (await import('./own-keys.ts')).ownKeyRoutes(core));
   return {
     keys: { get: async (context) => (await document())(context) },
-    part: forAdmins && { get: async (context) => (await forAdmins())(context) },
-    edit: { post: async (context, body) => (await own()).edit(context, body) },
-    history: { post: async (context, body) => (await own()).history(context, body) },
+    adminPart: forAdmins && { get: async (context) => (await forAdmins())(context) },
+    keyEdit: { post: async (context, body) => (await own()).edit(context, body) },
+    keyHistory: { post: async (context, body) => (await own()).history(context, body) },
   };
 }

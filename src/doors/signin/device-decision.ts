@@ -104,7 +104,7 @@ export function deviceDecisionRoutes(options: SignInParts) {
   }
 
   const person = personHandler(options);
-  return { request: { post: person(show) }, decision: { post: person(decide) } };
+  return { deviceRequest: { post: person(show) }, deviceDecision: { post: person(decide) } };
 }
 
 export const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';

@@ -26,7 +26,7 @@ export function openSignIn(core: SignInOptions) {
   const connected = connect && openConnect(parts, connect);
   const routes: DoorRoutes = {
     ...connected?.routes,
-    ...(device && { ask: deviceAuthorizationRoute(parts), ...deviceDecisionRoutes(parts) }),
+    ...(device && { deviceAuthorization: deviceAuthorizationRoute(parts), ...deviceDecisionRoutes(parts) }),
   };
   const grantTypes: GrantTypes = new Map([
     ...(connected?.grantTypes ?? []),
