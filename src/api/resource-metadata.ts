@@ -1,6 +1,7 @@
 // Serves the metadata that clients read first: the protected resource metadata (RFC 9728), which says where they sign in.
 // token.ts has the authorization server's.
 
+import { OWN_PATHS } from '../ground/server-address.ts';
 import { SERVER_NAME } from '../ground/server-info.ts';
 import type { RequestContext } from '../web/context.ts';
 import { json } from '../web/headers.ts';
@@ -8,9 +9,8 @@ import { ROUTES } from './table.ts';
 
 const { path: WELL_KNOWN } = ROUTES.resourceMetadata;
 
-/** Paths below PUBLIC_URL: the server as a whole, and the two MCP transports. */
-const PROTECTED = ['', '/mcp', '/sse'] as const;
-export type ProtectedPath = (typeof PROTECTED)[number];
+/** Where a client that signs in connects. */
+export type ProtectedPath = (typeof OWN_PATHS)[number];
 
 interface ResourceMetadataOptions {
   /** The path of this server: empty or `/…`. */
@@ -38,7 +38,7 @@ export function resourceMetadataRoutes({ publicPath, authorizationServer, scopes
     bearer_methods_supported: ['header'],
     resource_name: SERVER_NAME,
   });
-  return PROTECTED.map((path) => ({
+  return OWN_PATHS.map((path) => ({
     path: `${WELL_KNOWN}${publicPath}${path}`,
     ...(authorizationServer === null
       ? { missing: { code: 'not_found' } as const }

@@ -27,6 +27,9 @@ interface AddressSettings {
   readonly allowedHosts: readonly string[] | null;
 }
 
+/** Paths below a server's URL that name it, too: it as a whole, and its MCP transports. */
+export const OWN_PATHS = ['', '/mcp', '/sse'] as const;
+
 /** Names by which a machine calls itself. */
 const LOOPBACK = ['127.0.0.1', 'localhost', '[::1]'];
 

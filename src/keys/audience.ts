@@ -1,14 +1,11 @@
 // Decides which server a key is good for (RFC 8707): a bound key for one, any other key for all. This server has
 // several addresses, so a key bound to it stores one name for it; a key bound to another stores that server's URL.
 
-import { canonicalUrl, type ServerAddress } from '../ground/server-address.ts';
+import { canonicalUrl, OWN_PATHS, type ServerAddress } from '../ground/server-address.ts';
 import type { Caller } from './actor.ts';
 
 /** The stored name of this server. It is no URL, so no client can send it. */
 export const THIS_SERVER = 'self';
-
-/** Paths below its URL that also name this server: its MCP transports. */
-const OWN_PATHS = ['', '/mcp', '/sse'];
 
 export type Audience = ReturnType<typeof createAudience>;
 /** The servers that keys may be bound to, as one request addresses them. */

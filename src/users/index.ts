@@ -1,7 +1,7 @@
 // Creates the verifier of user JWTs from the configuration.
 
 import type { Clock, Sha256 } from '../ground/runtime.ts';
-import type { ServerAddress } from '../ground/server-address.ts';
+import { OWN_PATHS, type ServerAddress } from '../ground/server-address.ts';
 import type { Log } from '../watch/log.ts';
 import type { IdentityClaims, UserTokens } from './user-token.ts';
 import { issuerOutageIn, secretKey, type VerificationKeys } from './verification-keys.ts';
@@ -95,7 +95,7 @@ export function userTokensOf(
 ): UserTokens {
   const named = jwtAudience === null ? null : [jwtAudience];
   if (jwt.kind === 'secret' || jwt.kind === 'dev-secret') return { by: 'secret', audiences: named };
-  const own = origins.flatMap((origin) => ['', '/', path, `${path}/mcp`, `${path}/sse`].map((end) => origin + end));
+  const own = origins.flatMap((origin) => ['', '/', ...OWN_PATHS.map((end) => path + end)].map((end) => origin + end));
   const audiences = named ?? own;
   return issuer === null ? { by: 'key_set', audiences } : { by: 'issuer', issuer, audiences };
 }

@@ -1,6 +1,6 @@
 // What of the configuration decides about rules: which tokens are users', and which audiences a rule has by default. Pure.
 
-import type { ServerAddress } from '../../ground/server-address.ts';
+import { OWN_PATHS, type ServerAddress } from '../../ground/server-address.ts';
 import { THIS_SERVER } from '../../keys/audience.ts';
 import type { Database } from '../../store/database.ts';
 import { type UserJwtConfig, userTokensOf } from '../../users/index.ts';
@@ -15,9 +15,7 @@ export interface RulesOptions {
 
 export function ruleSettings({ config, address }: Omit<RulesOptions, 'db'>) {
   const users = userTokensOf(config, address);
-  const own = address.origins.flatMap((origin) =>
-    ['', '/mcp', '/sse'].flatMap((end) => withSlash(origin + address.path + end)),
-  );
+  const own = address.origins.flatMap((origin) => OWN_PATHS.flatMap((end) => withSlash(origin + address.path + end)));
 
   /** Returns the audiences of a rule that names none, by the server that its key is good for (null: any). */
   const defaultAudiences = (resource: string | null): readonly string[] =>
