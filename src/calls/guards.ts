@@ -85,7 +85,7 @@ export function createGuards(options: GuardsOptions): Guards {
     log.warnThrottled('Rate limit exceeded', bucket, { ...callerIds(call), ...fields });
 
   // One guard for all tools: the limit is per key, not per key and tool.
-  const perKey: Guard<Call & KeyAuth> = (call) => {
+  const countKey: Guard<Call & KeyAuth> = (call) => {
     const { key } = call.proof;
     if (key === null) throw new Error('limits: expected a call whose key was verified');
     const { limits, refusal } = admit(key.holder, call.cost);
@@ -98,6 +98,7 @@ export function createGuards(options: GuardsOptions): Guards {
     log.warnThrottled(event, bucket, { ...callerIds(call), of });
     return err(refusal);
   };
+  const perKey = Object.assign(countKey, { initialLimits: initialLimits(rateLimit, 'key') });
 
   const perPerson = createCountingGuard<Call & UserAuth>(userRateLimit, {
     name: 'user',
@@ -140,12 +141,7 @@ export function createGuards(options: GuardsOptions): Guards {
       sequence<Call, UserAuth, object>(userJwtGuard(verifyUserJwt, checkBlock, log, helpsSignIn), perPerson),
     ),
     admin: observe(Object.assign(admin, { follows: 'user_jwt' as const, admits: isAdmin })),
-    apiKey: observe(
-      sequence<Call, KeyAuth, object>(
-        apiKeyGuard(verifyKey, log, revalidateKey),
-        Object.assign(perKey, { initialLimits: initialLimits(rateLimit, 'key') }),
-      ),
-    ),
+    apiKey: observe(sequence<Call, KeyAuth, object>(apiKeyGuard(verifyKey, log, revalidateKey), perKey)),
     scopes: Object.assign(scopes, CREATES_GUARDS),
     rateLimit: Object.assign(rateLimitOf, CREATES_GUARDS),
   };
