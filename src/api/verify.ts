@@ -62,7 +62,7 @@ export function verifyRoute({ guards, recheck, trustProxy, log }: VerifyRouteOpt
     const { response } = call;
     const guarded = await guard(call);
     if (!guarded.ok) return refuse(context, guarded.error, response.limits);
-    const ended = (await recheck([call])).get(call);
+    const ended = await recheck.one(call);
     const problem = ended ?? mistake; // mistakes in the input come last, as for tools
     if (problem !== null) return refuse(context, problem, response.limits);
     const headers = responseHeaders(response.limits);

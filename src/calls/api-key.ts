@@ -34,7 +34,7 @@ function usedKey({ value, rule }: VerifiedKey): LogFields {
   return { keyId, userId, parentId: parentId ?? undefined, rule: rule?.id, subject: workload?.subject };
 }
 
-/** Creates the guard. Without `revalidate` the proof is never renewed. */
+/** Creates the guard. Without `revalidate` the key is never revalidated. */
 export function apiKeyGuard(
   verify: VerifyKey,
   log: Log,

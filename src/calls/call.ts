@@ -90,7 +90,7 @@ export class CallProof {
   }
 
   /** Revalidates the credentials. Resolves with the problem if one is no longer good. Throws a StoreOutage. */
-  async renew(call: Call): Promise<Problem | undefined> {
+  async revalidate(call: Call): Promise<Problem | undefined> {
     const revalidated = await this.#revalidate?.(call);
     if (revalidated?.ok) this.atMs = revalidated.value;
     return revalidated?.ok === false ? revalidated.error : undefined;

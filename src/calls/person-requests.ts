@@ -44,6 +44,6 @@ async function respondTo(
   const user = await guards.userJwt(call);
   if (!user.ok) return user;
   const result = await handle(actorOf(addTo(call, user.value)), body.value ?? {}, user.value.auth);
-  const ended = (await recheck([call])).get(call); // whose owner may be blocked by now
+  const ended = await recheck.one(call); // whose owner may be blocked by now
   return ended === undefined ? result : err(ended);
 }

@@ -29,7 +29,7 @@ export function createRecheck(feed: Feed, log: Log) {
     const stale = () => calls.filter((call) => !refused.has(call) && !isFresh(call.proof));
     async function revalidate(call: Call): Promise<void> {
       try {
-        const problem = await call.proof.renew(call);
+        const problem = await call.proof.revalidate(call);
         if (problem !== undefined) refused.set(call, problem);
       } catch (error) {
         refuse(call, outageIn(error)); // the others of a batch may be good
@@ -40,7 +40,11 @@ export function createRecheck(feed: Feed, log: Log) {
     return refused;
   }
 
-  return Object.assign(recheck, { isFresh });
+  return Object.assign(recheck, {
+    isFresh,
+    /** Checks one call. Resolves with the problem for which it must send nothing. */
+    one: async (call: Call): Promise<Problem | undefined> => (await recheck([call])).get(call),
+  });
 }
 
 type Report = Parameters<Progress>;
@@ -52,7 +56,7 @@ export function provedProgress(recheck: Recheck, call: Call, send: Progress): Pr
 
   async function check(): Promise<void> {
     try {
-      const problem = (await recheck([call])).get(call);
+      const problem = await recheck.one(call);
       const report = waiting;
       waiting = undefined;
       hasEnded = problem !== undefined && problem.code !== 'store_unavailable';

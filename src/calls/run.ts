@@ -53,8 +53,8 @@ export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; rec
   }
 
   /** Resolves with the result, or with a problem if the call's credential is no longer good. */
-  async function proved(result: ToolResult, call: Call): Promise<ToolResult> {
-    const problem = (await recheck([call])).get(call);
+  async function rechecked(result: ToolResult, call: Call): Promise<ToolResult> {
+    const problem = await recheck.one(call);
     if (problem === undefined) return result;
     call.response.code = publicPart(problem).code;
     return err(problem);
@@ -63,7 +63,7 @@ export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; rec
   /** Logs a refusal, and checks that the credential is still good. Every call that throws nothing ends here. */
   function finish(result: ToolResult, running: Running): Awaitable<ToolResult> {
     if (!result.ok) logRefusal(result.error, running);
-    return recheck.isFresh(running.call.proof) ? result : proved(result, running.call);
+    return recheck.isFresh(running.call.proof) ? result : rechecked(result, running.call);
   }
 
   function failure(thrown: unknown, running: Running): ToolResult {

@@ -37,7 +37,7 @@ export function changesRoute(
     const { cursor, used } = asked.value;
     await reported.count(used, caller);
     const answer = await answerTo(cursor, arrivedAtMs);
-    const ended = (await recheck([caller])).get(caller);
+    const ended = await recheck.one(caller);
     return ended === undefined ? json(200, answer) : refuseCaller(ended);
   });
 }
