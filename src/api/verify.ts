@@ -32,8 +32,8 @@ export function verifyRoute({ guards, recheck, trustProxy, log }: VerifyRouteOpt
   const { initialLimits = [] } = guards.apiKey;
   const operation = { name: '', initialLimits };
   // Memoized: a proxy demands the same scopes again and again, and parsing them is a third of the work.
-  const demandIn = memoize((demand: string) => {
-    const { scopes, resources, cost, mistake } = demandsIn(demand);
+  const guardFor = memoize((demand: string) => {
+    const { scopes, resources, cost, mistake } = parseDemand(demand);
     const guard: Guard<Call, KeyAuth> =
       scopes.length === 0 ? guards.apiKey : sequence(guards.apiKey, guards.scopes(...scopes));
     return { guard, extras: { operation, cost, resources }, mistake };
@@ -51,13 +51,13 @@ export function verifyRoute({ guards, recheck, trustProxy, log }: VerifyRouteOpt
   function refuse({ requestId }: RequestContext, problem: Problem, limits = initialLimits): Response {
     const shown = problem.code === 'insufficient_scope' ? withoutSent(problem) : problem;
     const response = problemResponse(shown, requestId, challengeFor(shown, null), limits);
-    identify(response.headers, null);
+    setIdentity(response.headers, null);
     return response;
   }
 
   async function verify(context: RequestContext): Promise<Response> {
     warnOnce(context);
-    const { guard, extras, mistake } = demandIn(demandOf(context.request));
+    const { guard, extras, mistake } = guardFor(demandText(context.request));
     const call = callOf(context, null, extras);
     const { response } = call;
     const guarded = await guard(call);
@@ -66,7 +66,7 @@ export function verifyRoute({ guards, recheck, trustProxy, log }: VerifyRouteOpt
     const problem = ended ?? mistake; // mistakes in the input come last, as for tools
     if (problem !== null) return refuse(context, problem, response.limits);
     const headers = responseHeaders(response.limits);
-    identify(headers, guarded.value.auth);
+    setIdentity(headers, guarded.value.auth);
     return new Response(null, { headers });
   }
 
@@ -90,7 +90,8 @@ const withoutSent = (problem: InsufficientScope): Problem => ({
   required: problem.required.filter((scope) => isScope(scope) && redact(scope) === scope),
 });
 
-function demandOf({ url, headers }: Request): string {
+/** Returns the query and the header that demand something; empty: neither does. */
+function demandText({ url, headers }: Request): string {
   const start = url.indexOf('?');
   const header = headers.get('x-required-scope');
   return start === -1 && header === null ? '' : `${start === -1 ? '' : url.slice(start)}\n${header ?? ''}`;
@@ -100,7 +101,7 @@ function demandOf({ url, headers }: Request): string {
  * Parses what the request demands. Query and header only add demands, and so does each further resource: whatever a
  * client added to the query admits no key that is bound to another server.
  */
-function demandsIn(demand: string) {
+function parseDemand(demand: string) {
   const [query = '', header = ''] = demand.split('\n');
   const parameters = ownParameters(queryOf(query));
   const named = parameters.getAll('scope').map(splitScopes);
@@ -137,6 +138,6 @@ const IDENTITY_HEADERS: readonly (readonly [name: string, textOf: (auth: KeyAuth
 ];
 
 /** Sets all identity headers, to empty values if `auth` is null. */
-function identify(headers: Headers, auth: KeyAuth['auth'] | null): void {
+function setIdentity(headers: Headers, auth: KeyAuth['auth'] | null): void {
   for (const [name, textOf] of IDENTITY_HEADERS) headers.set(name, auth === null ? '' : textOf(auth));
 }

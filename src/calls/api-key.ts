@@ -44,7 +44,7 @@ export function apiKeyGuard(
   const revalidateCall = revalidate && revalidateWith(revalidate, log);
   function logged(verified: Verified, call: Call): Result<KeyAuth, Problem> {
     if (verified.ok) {
-      const identified = identify(call, verified);
+      const identified = setIdentity(call, verified);
       if (revalidateCall !== undefined) call.proof.add(verified.verifiedAtMs, revalidateCall);
       const { keyId, subject: userId, workload } = verified.value;
       // With all that may differ from line to line: a database shell may change the owner, many workloads may act as a key.
@@ -69,7 +69,7 @@ export function apiKeyGuard(
 }
 
 /** Puts the key's identity on the call, as of the latest proof: earlier the key may have had more scopes. */
-function identify(call: Call & { auth?: KeyIdentity }, verified: VerifiedKey): Call & KeyAuth {
+function setIdentity(call: Call & { auth?: KeyIdentity }, verified: VerifiedKey): Call & KeyAuth {
   call.auth = verified.value;
   call.proof.key = verified;
   return call as Call & KeyAuth;
@@ -81,7 +81,7 @@ const revalidateWith =
     const { caller, proof } = call;
     const verified = await revalidate(presentedKey(caller.credentials) ?? '', caller, proof.key?.rule ?? null);
     if (verified.ok) {
-      const identified = identify(call, verified);
+      const identified = setIdentity(call, verified);
       const { demanded } = proof;
       const hasAll = demanded.every((scope) => verified.value.scopes.includes(scope));
       return hasAll ? ok(verified.verifiedAtMs) : lacksScopes(log, identified, demanded);
