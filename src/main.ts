@@ -23,9 +23,9 @@ function serve({ hostname, port, reusePort, tls, fetch }: ServeOptions): Running
     reusePort, // always given: with development: false the default is true, and a second server would share the port
     idleTimeout: IDLE_TIMEOUT_S,
     maxRequestBodySize: REQUEST_BYTES_MAX,
-    fetch: (request) => fetch(request, peer),
+    fetch: (request) => fetch(request, connections),
   });
-  const peer = {
+  const connections = {
     address: (request: Request) => server.requestIP(request)?.address ?? null,
     holdOpen: (request: Request, hold: boolean) => server.timeout(request, hold ? 0 : IDLE_TIMEOUT_S),
   };

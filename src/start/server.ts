@@ -28,7 +28,7 @@ export interface ServeOptions {
   /** Whether several processes may listen on the port; Linux distributes the connections. */
   readonly reusePort: boolean;
   readonly tls: Tls | null;
-  fetch(request: Request, peer: Connections): Awaitable<Response>;
+  fetch(request: Request, connections: Connections): Awaitable<Response>;
 }
 
 export interface Runtime {
@@ -114,16 +114,16 @@ async function run(
   const tls = config.tls && (await import('../config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
   const folder = config.toolsDir ?? DEFAULT_FOLDER;
   const lastWords = (line: () => string) => runtime.onExit(() => runtime.writeErr(errorLine(line())));
-  let unsaid: Cancel = () => {}; // of a tool that ends the process after its file was loaded
+  let cancelLastWords: Cancel = () => {}; // they name a tool that ends the process after its file was loaded
   let hasFolder = false;
   const read = async () => {
     hasFolder = config.toolsDir !== null || (custom.tools === undefined && isThere(folder)); // its tools may be custom.tools
     if (!hasFolder) return [];
     const { readToolFolder } = await import('../tools/folder/read-folder.ts');
-    unsaid();
+    cancelLastWords();
     const reading = readToolFolder(folder, runtime.importTool, (line) => lastWords(() => line));
     return reading.finally(() => {
-      unsaid = lastWords(() => endedWords(lastCalled()));
+      cancelLastWords = lastWords(() => endedWords(lastCalled()));
     });
   };
   const inFolder = createReloader === undefined ? await read() : []; // first, so that a mistake leaves the port to others
@@ -133,8 +133,8 @@ async function run(
   const { onSignal, exit, sha256, usage, createHttpClient, env, runScript } = runtime;
   obeySignals({ onSignal, exit, fail: (error) => fail(runtime, [String(error)]), shutDown: () => end(), clock, log });
   // A shared port is opened last: until then other processes take the requests.
-  const door = config.reusePort ? null : await listen(runtime, config, tls);
-  const listening = listeningOrigin(config, door?.server.port ?? config.port);
+  const listener = config.reusePort ? null : await listen(runtime, config, tls);
+  const listening = listeningOrigin(config, listener?.server.port ?? config.port);
   const make = (files: readonly ToolFile[]) =>
     prepareService(config, {
       clock,
@@ -153,13 +153,13 @@ async function run(
   const { database } = config;
   const reloader = createReloader?.({ folder, database, read, forget: runtime.forgetTools, make, say, clock, log });
   let service = await (reloader === undefined ? make(inFolder) : reloader.makeFirst());
-  if (reloader === undefined) unsaid(); // a program may end the server that it has started
+  if (reloader === undefined) cancelLastWords(); // a program may end the server that it has started
   lastCalled = () => service.lastCalled();
   logStarted(env, config, service, log);
   if (tls !== null) warnOfCertificate(tls, clock.nowMs(), log);
   await service.checkIssuer();
   await service.open(); // last: a failed start must not have migrated, or the previous version could not start again
-  const { server, answerBy } = door ?? (await listen(runtime, config, tls));
+  const { server, answerBy } = listener ?? (await listen(runtime, config, tls));
   answerBy(service.app.fetch);
   // Whichever service runs then, and those before it.
   const idle = () => Promise.all([service.app.idle(), reloader?.idle()]);
@@ -213,9 +213,16 @@ function warnOfCertificate({ endsAtMs, endsSoonFromMs }: Tls, nowMs: number, log
 /** Listens. Requests wait until `answerBy` sets a handler. */
 async function listen(runtime: Runtime, { host: hostname, port, reusePort }: Config, tls: Tls | null) {
   const opened = Promise.withResolvers<ServeOptions['fetch']>();
-  let fetch: ServeOptions['fetch'] = (request, peer) => opened.promise.then((answer) => answer(request, peer));
+  let fetch: ServeOptions['fetch'] = (request, connections) =>
+    opened.promise.then((answer) => answer(request, connections));
   try {
-    const server = runtime.serve({ hostname, port, reusePort, tls, fetch: (request, peer) => fetch(request, peer) });
+    const server = runtime.serve({
+      hostname,
+      port,
+      reusePort,
+      tls,
+      fetch: (request, connections) => fetch(request, connections),
+    });
     return {
       server,
       answerBy(answer: ServeOptions['fetch']): void {

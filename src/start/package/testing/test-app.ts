@@ -101,7 +101,7 @@ export async function serveTestApp(options: {
     port: 0,
     reusePort: false,
     tls: null,
-    fetch: async (request, peer) => (await opened.promise).app.fetch(request, peer),
+    fetch: async (request, connections) => (await opened.promise).app.fetch(request, connections),
   });
   const url = `http://127.0.0.1:${server.port}${config.value.basePath}`;
   const service = await createService(config.value, {
