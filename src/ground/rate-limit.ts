@@ -94,7 +94,7 @@ export const limitInWords = ({ requests, windowS }: RateLimit): string =>
 export function parseLimit(text: string): RateLimit | null {
   const [, count, window] = /^(\d{1,10})\/(.+)$/.exec(text) ?? [];
   const windowS = windowSecondsOf(window ?? '');
-  return windowS !== null && isCount(Number(count)) ? { requests: Number(count), windowS } : null;
+  return windowS !== null && isCount(Number(count)) ? limitOf(Number(count), windowS) : null;
 }
 
 /** Parses a limit like `parseLimit`, of which all processes count the calls together. */
