@@ -3,7 +3,7 @@
 
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { keysPageUrl } from '../ground/urls.ts';
-import { names, SECURITY_HEADERS } from '../web/headers.ts';
+import { namesMediaType, SECURITY_HEADERS } from '../web/headers.ts';
 import type { Handler } from '../web/router.ts';
 import { metadataUrl } from './resource-metadata.ts';
 import { ROUTES, type RouteFacts, type RouteName, routeNames } from './table.ts';
@@ -31,7 +31,7 @@ ${listed.map(({ path, says }) => `  ${url}${path.padEnd(columns)} ${says}\n`).jo
 Your address, as this server sees it: ${IP_ADDRESS.test(address) ? address : 'unknown'}
 `;
     const headers = { ...SECURITY_HEADERS, 'Cache-Control': 'no-store', Vary: 'Accept' };
-    if (!names(context.headers.get('accept'), 'text/html')) {
+    if (!namesMediaType(context.headers.get('accept'), 'text/html')) {
       return new Response(text, { headers: { ...headers, 'Content-Type': 'text/plain; charset=utf-8' } });
     }
     const { html, policy } = await pageOf(

@@ -80,7 +80,7 @@ export function logRefusal(
 /** Returns a parameter; null if it is missing or empty, which is the same. */
 export const parameter = (parameters: URLSearchParams, name: string): string | null => parameters.get(name) || null;
 
-export function hasTwice(parameters: URLSearchParams): boolean {
+export function hasRepeatedField(parameters: URLSearchParams): boolean {
   const names = [...parameters.keys()];
   return new Set(names).size < names.length;
 }

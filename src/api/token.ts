@@ -14,7 +14,7 @@ import { excerptOf } from '../watch/redact.ts';
 import { type Body, formIn } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
 import { json } from '../web/headers.ts';
-import { createRefuse, hasTwice, parameter, type Refusal, refused } from './oauth.ts';
+import { createRefuse, hasRepeatedField, parameter, type Refusal, refused } from './oauth.ts';
 import { ROUTES } from './table.ts';
 
 /** A successful response (RFC 6749 §5.1). */
@@ -62,7 +62,7 @@ function tokenRoute(grantTypes: GrantTypes, log: Log) {
 
   async function redeem(form: URLSearchParams, caller: Caller): ReturnType<Redeem> {
     const grantType = parameter(form, 'grant_type');
-    if (hasTwice(form)) return refused('invalid_request', 'a field twice');
+    if (hasRepeatedField(form)) return refused('invalid_request', 'a field twice');
     if (grantType === null) return refused('invalid_request', 'no grant_type');
     const redeemAs = grantTypes.get(grantType);
     if (redeemAs !== undefined) return redeemAs(form, caller);

@@ -9,7 +9,7 @@ import { type Awaitable, isPromise } from '../ground/result.ts';
 import { isObject } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
-import { holdingOpen, metaApiKey, type RequestContext } from '../web/context.ts';
+import { apiKeyInMeta, holdingOpen, type RequestContext } from '../web/context.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import { challengeFor, problemResponse, type SignIn } from '../web/problem-response.ts';
 import { type Handlers, type Route, refuseInClear } from '../web/router.ts';
@@ -50,7 +50,7 @@ function toolRoute(tool: Tool, { run, streams, signIn, log }: ToolRouteOptions):
     const { value: input = NO_INPUT } = body;
     if (!isObject(input)) return refuse(context, { code: 'invalid_json', notObject: true });
     const { _meta: meta } = input;
-    const key = metaApiKey(meta);
+    const key = apiKeyInMeta(meta);
     if (key !== null && !context.acceptsCredentials) return refuse(context, refuseInClear(log, context));
     const call = callOf(context, key, { operation: tool, audience: 'program', trace: metaTrace(meta) });
     const result = holdingOpen(context, tool.timeoutMs, run(tool, withoutMeta(input), call));

@@ -3,7 +3,7 @@
 
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { isObject, type JsonObject, jsonOf } from '../ground/text.ts';
-import { metaApiKey } from '../web/context.ts';
+import { apiKeyInMeta } from '../web/context.ts';
 
 /** `legacy` is up to 2025-11-25; `modern` is 2026-07-28, in which each request is self-contained. */
 export type Era = 'legacy' | 'modern';
@@ -89,7 +89,7 @@ const isParams = (params: JsonObject): params is Params => params._meta === unde
 
 /** Returns the API key in the metadata of a message, or of a call's arguments. */
 export const apiKeyIn = ({ _meta: meta, arguments: given }: JsonObject): string | null =>
-  metaApiKey(meta) ?? (isObject(given) ? metaApiKey(given._meta) : null);
+  apiKeyInMeta(meta) ?? (isObject(given) ? apiKeyInMeta(given._meta) : null);
 
 /** Returns the `_meta` of a message, also of one that is refused. */
 export const metaOf = (message: unknown): unknown =>

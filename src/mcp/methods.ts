@@ -12,7 +12,7 @@ import { type Clock, withTimeout } from '../ground/runtime.ts';
 import { isObject, type JsonObject, jsonOf } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import { redact } from '../watch/redact.ts';
-import { carriesCredential, metaApiKey, type RequestContext } from '../web/context.ts';
+import { apiKeyInMeta, carriesCredential, type RequestContext } from '../web/context.ts';
 import { missingCapabilities } from './client.ts';
 import { LATEST_LEGACY_VERSION, LEGACY_VERSIONS, MODERN_VERSIONS, mismatchedParam, mismatchMessage } from './era.ts';
 import { CODES, type Era, fieldsOf, type Params, type RequestMessage, type RpcError, SERVER_INFO } from './message.ts';
@@ -171,7 +171,7 @@ function listOf<T extends Operation>(
   return {
     async run(params, requester) {
       const { sender } = requester;
-      const key = metaApiKey(params._meta);
+      const key = apiKeyInMeta(params._meta);
       if (listsAll || params.cursor !== undefined || (key === null && !carriesCredential(sender.context.credentials))) {
         return toAll(params, requester);
       }

@@ -10,7 +10,7 @@ import { type Awaitable, chain } from '../ground/result.ts';
 import type { Log } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
 import { carriesCredential, holdingOpen, type RequestContext } from '../web/context.ts';
-import { names } from '../web/headers.ts';
+import { namesMediaType } from '../web/headers.ts';
 import { problemResponse, type SignIn } from '../web/problem-response.ts';
 import type { BodyHandler } from '../web/router.ts';
 import type { EventStream, Streams } from '../web/stream.ts';
@@ -162,7 +162,7 @@ function createSingle(mcp: Mcp, streams: Streams, replies: HttpReplies) {
  * may not know them.
  */
 const isStreamed = ({ params }: RequestMessage, { headers }: RequestContext): boolean =>
-  progressTokenOf(params._meta) !== undefined && names(headers.get('accept'), EVENTS);
+  progressTokenOf(params._meta) !== undefined && namesMediaType(headers.get('accept'), EVENTS);
 
 // Runs a batch of JSON-RPC messages (2025-03-26 and before), one after the other. All replies leave together at the
 // end.

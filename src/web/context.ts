@@ -254,7 +254,7 @@ function readCredentials(headers: Headers): Credentials {
 export const withMetaApiKey = (credentials: Credentials, metaApiKey: string | null): Credentials =>
   metaApiKey === null ? credentials : { ...credentials, metaApiKey };
 
-export function metaApiKey(meta: unknown): string | null {
+export function apiKeyInMeta(meta: unknown): string | null {
   const key = isObject(meta) ? meta.api_key : null;
   return typeof key === 'string' && key !== '' ? key : null;
 }

@@ -89,7 +89,7 @@ export function accepts(accept: string, type: string): boolean {
 }
 
 /** Returns whether `accept` names `type` (lower case) itself, as clients do that know it. */
-export const names = (accept: string | null, type: string): boolean =>
+export const namesMediaType = (accept: string | null, type: string): boolean =>
   accept !== null && rangesIn(accept).get(type) === true;
 
 const rangesIn = (accept: string) => new Map(accept.toLowerCase().split(',').map(parseRange));

@@ -1,7 +1,7 @@
 // Parses and validates a client's request to /authorize (RFC 6749 §4.1.1). Pure. It redirects nobody before it knows
 // that the redirect URI is the client's and admitted.
 
-import { hasTwice, parameter, type RefusalReason } from '../../api/oauth.ts';
+import { hasRepeatedField, parameter, type RefusalReason } from '../../api/oauth.ts';
 import { isLoopbackRedirect, isSameRedirect } from '../../config/redirects.ts';
 import { type Problem, publicPart } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
@@ -86,7 +86,7 @@ export function decide(
   servers: BindableServers,
 ): Decision {
   const get = (name: string) => parameter(parameters, name);
-  if (hasTwice(parameters)) return errorPage(PAGES.twice);
+  if (hasRepeatedField(parameters)) return errorPage(PAGES.twice);
   if (REPEATED.some((name) => (get(name)?.length ?? 0) > REPEATED_CHARS_MAX)) return errorPage(PAGES.long);
   const state = get('state');
   const clientId = get('client_id') ?? '';

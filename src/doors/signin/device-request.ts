@@ -1,7 +1,7 @@
 // POST /device_authorization (RFC 8628 §3.1): stores a program's request for a key, with a short code that a person types.
 // device-decision.ts has the person's decision. Anybody may ask, so requests are bounded by address, by network and in all.
 
-import { createRefuse, hasTwice, parameter, type Refusal, refused } from '../../api/oauth.ts';
+import { createRefuse, hasRepeatedField, parameter, type Refusal, refused } from '../../api/oauth.ts';
 import { callerOf } from '../../calls/call.ts';
 import { networkOf } from '../../ground/ip.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
@@ -130,7 +130,7 @@ export function deviceAuthorizationRoute(options: SignInParts) {
 }
 
 function requestIn(form: URLSearchParams, { nameOf }: BindableServers) {
-  if (hasTwice(form)) return refused('invalid_request', 'a field twice');
+  if (hasRepeatedField(form)) return refused('invalid_request', 'a field twice');
   const clientName = parameter(form, 'client_name');
   if (clientName !== null && !isKeyName(clientName))
     return refused('invalid_request', 'a client_name that is not valid');
