@@ -27,7 +27,7 @@ export const SCOPES_CHARS_MAX = 2000;
 export const DAYS_MAX = 36_500;
 /** Returns when a life of so many days ends that begins at `fromMs`. Parts of days are allowed; times are whole. */
 export const endAfter = (days: number, fromMs: number): number => Math.round(fromMs + days * MS_PER_DAY);
-export const A_LIFE = `Expected a number above 0 and at most ${DAYS_MAX}`;
+export const expectedLife = (daysMax: number): string => `Expected a number above 0 and at most ${daysMax}`;
 /** How long a rotated secret may go on beside the new one. */
 export const OVERLAP_HOURS_MAX = 720;
 
@@ -78,7 +78,8 @@ export function checked(
     const message = `Expected at most ${SCOPES_MAX} scopes of ${SCOPES_CHARS_MAX} characters together`;
     issues.push({ path: 'scopes', message });
   }
-  if (!(expiresInDays > 0 && expiresInDays <= DAYS_MAX)) issues.push({ path: 'expiresInDays', message: A_LIFE });
+  if (!(expiresInDays > 0 && expiresInDays <= DAYS_MAX))
+    issues.push({ path: 'expiresInDays', message: expectedLife(DAYS_MAX) });
   if (rateLimit !== undefined && !isLimit(rateLimit)) {
     const message = `Expected 1 to ${REQUESTS_MAX} requests in a window of 1 to ${WINDOW_S_MAX} seconds`;
     issues.push({ path: 'rateLimit', message });
@@ -137,7 +138,7 @@ function issuesOf({ scopes: existing, daysMax, limits }: KeyCeilings, request: K
   const { rateLimit: most, quota: mostQuota } = limits;
   const issues = unknownScopes(existing, scopes, held);
   if (daysMax !== null && expiresInDays !== undefined && expiresInDays > daysMax) {
-    issues.push({ path: 'expiresInDays', message: `Expected a number above 0 and at most ${daysMax}` });
+    issues.push({ path: 'expiresInDays', message: expectedLife(daysMax) });
   }
   if (most !== null && rateLimit !== undefined) {
     const windowMin = Math.min(SHARED_WINDOW_S_MIN, most.windowS);

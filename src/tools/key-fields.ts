@@ -20,7 +20,7 @@ import { err, ok, type Result } from '../ground/result.ts';
 import { A_SCOPE, hasLength, isScope, isVisible, SCOPE_PATTERN, scopeSet } from '../ground/text.ts';
 import type { Caller } from '../keys/actor.ts';
 import { shownServer, THIS_SERVER } from '../keys/audience.ts';
-import { A_LIFE, DAYS_MAX, type KeyCeilings, SCOPES_CHARS_MAX, SCOPES_MAX } from '../keys/grants.ts';
+import { DAYS_MAX, expectedLife, type KeyCeilings, SCOPES_CHARS_MAX, SCOPES_MAX } from '../keys/grants.ts';
 import type { OwnKey } from '../keys/listing.ts';
 import { fingerprintOf, type MadeKey, type Rotation } from '../keys/record.ts';
 import type { ListedChild } from '../keys/store.ts';
@@ -38,8 +38,8 @@ const scope = ({ scopes }: KeyCeilings) =>
 export function daysOf({ daysMax }: KeyCeilings) {
   return v.pipe(
     v.number(),
-    v.gtValue(0, A_LIFE),
-    v.maxValue(DAYS_MAX, A_LIFE),
+    v.gtValue(0, expectedLife(DAYS_MAX)),
+    v.maxValue(DAYS_MAX, expectedLife(DAYS_MAX)),
     v.metadata({ maximum: daysMax ?? DAYS_MAX }),
   );
 }
