@@ -63,7 +63,7 @@ export class Exchange {
   }
 
   /** Queues a holder for the next exchange, or for an early one if it has used enough of its limit. */
-  used(holder: Holder): void {
+  queue(holder: Holder): void {
     if (!this.#waiting.has(holder)) {
       if (this.#waiting.size >= WAITING_MAX) {
         this.#dropped += 1;
@@ -176,7 +176,7 @@ export class Exchange {
     this.#waitingSinceMs = Number.POSITIVE_INFINITY;
     const holders = [...this.#waiting];
     const pauseMs = pauseMsOf(holders.length, store.usesPerWrite);
-    await this.#exchange([]);
+    await this.#resend();
     let left = holders.length;
     for (const batch of batchesOf(holders.values(), store.usesPerWrite)) {
       await this.#exchange(batch);
@@ -198,11 +198,16 @@ export class Exchange {
     }
   }
 
-  /** Sends the exchange with an unknown outcome again, then those of these holders that still wait. */
+  /** Sends those of these holders that still wait, after the exchange with an unknown outcome. */
   async #exchange(holders: readonly Holder[]): Promise<void> {
-    if (this.#unconfirmed !== null) await this.#send(this.#unconfirmed);
+    await this.#resend();
     const left = holders.filter((holder) => this.#waiting.delete(holder));
     if (left.length > 0) await this.#send(this.#take(left));
+  }
+
+  /** Sends the exchange with an unknown outcome again, if there is one. */
+  async #resend(): Promise<void> {
+    if (this.#unconfirmed !== null) await this.#send(this.#unconfirmed);
   }
 
   #take(holders: readonly Holder[]): Sent {

@@ -37,7 +37,7 @@ export function createUsage(options: UsageOptions) {
   function count(holders: readonly Holder[], units: number): void {
     for (const holder of holders) {
       holder.count(units);
-      exchange.used(holder);
+      exchange.queue(holder);
       logShare(holder);
     }
   }
@@ -56,7 +56,7 @@ export function createUsage(options: UsageOptions) {
     note(holder: Holder, usedAtMs: number): void {
       const key = known.current(holder);
       if (usedAtMs > key.usedAtMs) key.usedAtMs = usedAtMs;
-      exchange.used(key);
+      exchange.queue(key);
     },
 
     /** Returns when a key was last used, as stored or as noted by this process, whichever is later. Null: never. */
@@ -123,7 +123,7 @@ const forRecords = (known: Holders, exchange: Exchange) => ({
    */
   holderOf(record: CountedKey, read: ReadCounts, isCurrent: boolean): Holder {
     const key = known.read(record, read, isCurrent);
-    for (const holder of [key, key.owner]) if (holder?.isEarly) exchange.used(holder);
+    for (const holder of [key, key.owner]) if (holder?.isEarly) exchange.queue(holder);
     return key;
   },
 
