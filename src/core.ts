@@ -67,8 +67,8 @@ export async function prepareBase(config: Config, options: CoreOptions, { watch 
   const { clock, random, sha256, log, publicUrl = config.publicUrl, listening, env = {} } = options;
   const { storePatience, createHttpClient } = options;
   const newFolder = prepareDataFolder(config);
-  // For ages: a machine's sleep counts. Guards that count calls in this process alone don't use it: a wall clock that is set
-  // ahead and back, again and again, would open their windows anew.
+  // Measures ages, and counts the time a machine sleeps. Guards that count calls in this process alone don't use it: a wall
+  // clock that is set ahead and back, again and again, would open their windows anew.
   const ageClock = countingSleep(clock);
   const address = createServerAddress({ ...config, publicUrl }, listening);
   const users = await createUserJwts(config, { address, clock: ageClock, sha256, log });

@@ -56,7 +56,7 @@ function writerTo(stream: Bun.BunFile) {
 const writeErr = writerTo(Bun.stderr);
 
 /**
- * Registers this server's own module for tool files, which so need no node_modules. Called before the first is
+ * Registers this server's own module for tool files, so that they need no node_modules. Called before the first is
  * imported.
  */
 const provideOwnModule = once(() => {

@@ -196,7 +196,10 @@ function problemIn(error: Problem | undefined, name: string, from: string): Prob
   return 'issues' in error ? { ...error, issues: error.issues.map(withoutKeys) } : error;
 }
 
-/** Puts the issues of invalid input into the detail: for input that fits the schema of its tool, or that no tool takes. */
+/**
+ * Puts the issues of invalid input into the detail, in place of the sentence that it does not fit the tool's schema: this
+ * input fits it, or no tool takes it.
+ */
 export function inOwnWords(problem: Problem): Problem {
   if (problem.code !== 'invalid_input' || problem.issues.length === 0) return problem;
   return { ...problem, detail: redactKeys(problem.detail ?? inWords(problem.issues)).toWellFormed() };

@@ -68,8 +68,8 @@ export interface Person {
 export interface Actor extends Caller, Person {}
 
 /**
- * Copies who sent a request, without `hasLeft`: where keys are made or exchanged the address was asked for before
- * (web/context.ts). No spread: what calls are made of has getters and methods of its class.
+ * Copies the ids, URL and address of a caller. Leaves out `hasLeft`: requests that make or exchange keys are asked for their
+ * address at once (web/context.ts). No spread: RequestCaller has getters.
  */
 const copyOf = (caller: Caller): Caller => ({
   requestId: caller.requestId,

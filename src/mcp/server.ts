@@ -100,7 +100,7 @@ export function createMcp({ methods, calledBy, requestStates, run }: McpOptions)
       audience: showsWidgets(capabilities) ? 'model_with_widget' : 'model',
     });
     if (begin !== undefined) call.response.sender = sender.as(operation.credential);
-    // A guard that finds in memory what the sender's identification has read awaits nothing, and asks for no signal.
+    // The client may have cancelled while its sender was identified. A guard that awaits nothing asks for no signal.
     if (sender.takesTime && canceller?.signal.aborted) call.abort(canceller.signal.reason);
     const running = run(operation, withoutMeta(given), call, canceller);
     const result = begin === undefined ? holdingOpen(sender.context, operation.timeoutMs, running) : running;

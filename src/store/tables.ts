@@ -37,7 +37,7 @@ export const parameter = (name: keyof Run) => `(?1 ->> '${name}')`;
 /** Rows that one transaction deletes, which blocks a local file's process for some 10 ms. */
 export const BATCH_ROWS = 250;
 
-// The earlier of this process's and the database's clock, so that a wrong one deletes nothing too early. By nothing else.
+// The earlier of this process's and the database's clock, so that a wrong one deletes nothing too early.
 const NOW_MS = `CAST(min(${parameter('nowMs')}, unixepoch('subsec') * 1000) AS INTEGER)`;
 export const NOW_S = `${NOW_MS} / 1000`;
 /** The second from which uses are kept. */
