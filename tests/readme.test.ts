@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseConfig, type ToolDeps } from '../src/start/package/index.ts';
 import { createTestApp as createPublicTestApp } from '../src/start/package/testing.ts';
+import { postJson } from './support/client.ts';
 import { exampleTool, ROOT, readDocument, unquoted } from './support/documents.ts';
 import {
   BODY_BYTES_MAX,
@@ -85,6 +86,15 @@ describe('the table of configuration', () => {
       expect(parseConfig({ [unquoted(name)]: unquoted(value) })).toEqual(parseConfig({}));
     }
   });
+});
+
+test('with the variables that it has for clients, those that do not have a document of their own register', async () => {
+  const [, known, redirects] = /`OAUTH_CLIENTS=(\w+) OAUTH_REDIRECTS="([^"]+)" bun run start`/.exec(README.text) ?? [];
+  await using app = await createTestApp({ env: { OAUTH_CLIENTS: known, OAUTH_REDIRECTS: redirects } });
+  for (const uri of ['cursor://anysphere.cursor-mcp/oauth/callback', 'http://127.0.0.1:33418/']) {
+    const registered = await postJson(`${app.url}/register`, { redirect_uris: [uri] });
+    expect({ uri, status: registered.status }).toEqual({ uri, status: 201 });
+  }
 });
 
 test('the table of limits: those of the code', () => {
