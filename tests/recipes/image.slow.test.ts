@@ -149,11 +149,15 @@ describe.skipIf(!isPossible)('the image', () => {
     expect(written.filter((name) => !name.startsWith('keys.db'))).toEqual([]);
     expect(readdirSync(join(image.root, 'tmp'))).toEqual([]);
     const [program = ''] = image.entrypoint;
-    const kept = await run(image.command([program, 'keys', 'backup', '/data/keys-backup.db'], production), {
-      cwd: image.root,
-    });
-    expect(kept.code).toBe(0);
+    const keys = (words: readonly string[], env = {}) =>
+      run(image.command([program, 'keys', ...words], env), { cwd: image.root });
+    expect((await keys(['backup', '/data/keys-backup.db'], production)).code).toBe(0);
     expect(statSync(join(image.root, image.volume, 'keys-backup.db')).size).toBeGreaterThan(0);
+    // A container for the command alone has only the image's variables.
+    expect(await keys(['restore', '/data/keys-backup.db', '--yes'])).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining('keys restored: 1\n'),
+    });
     expect(statSync(join(image.root, image.volume, 'keys.db')).uid).toBe(65532);
   });
 
@@ -222,14 +226,17 @@ test.each([
   expect(Number(seconds)).toBeGreaterThanOrEqual(15);
 });
 
-test('a backup is fetched from the container and the folder that the recipe makes', () => {
+test('a backup is fetched from the container and the folder that the recipe makes, and restored there', () => {
   const file = readFileSync(join(RECIPES, 'Dockerfile'), 'utf8');
+  const [, tag] = /docker build .* -t (\S+) /.exec(file) ?? [];
+  const [, mount] = / -v (\S+:\/data) /.exec(file) ?? [];
   const [, name] = /docker run --name (\S+) /.exec(file) ?? [];
   const [, program] = /^ENTRYPOINT \["(.*)"\]$/m.exec(file) ?? [];
   const [, volume] = /^VOLUME (.*)$/m.exec(file) ?? [];
   const { text } = readDocument('src/start/README.md');
   expect(text).toContain(`\`docker exec ${name} ${program} keys backup ${volume}/keys-backup.db\``);
   expect(text).toContain(`\`docker cp ${name}:${volume}/keys-backup.db .\``);
+  expect(text).toContain(`docker run --rm -it -v ${mount} ${tag} keys restore ${volume}/keys-backup.db\``);
 });
 
 test('what the build copies, and nothing else, is sent to the engine', () => {
