@@ -2,6 +2,7 @@
 // texts that wait to be sent would be most of what the garbage collector finds.
 
 import type { Trace } from '../../calls/call.ts';
+import { redactKeys } from '../../watch/redact.ts';
 
 type Value = string | number;
 
@@ -88,7 +89,11 @@ export class SpanWriter {
     this.#ascii('","endTimeUnixNano":"');
     this.#nanoseconds(startedAtMs + durationMs);
     this.#ascii('"');
-    if (parent?.state !== undefined) this.#append(utf8.encode(`,"traceState":${JSON.stringify(parent.state)}`));
+    const state = parent?.state;
+    // With a key in it, it is left out: a part of it would be another one.
+    if (state !== undefined && redactKeys(state) === state) {
+      this.#append(utf8.encode(`,"traceState":${JSON.stringify(state)}`));
+    }
     this.#append(this.#name('name', name));
     this.#ascii(isError ? AS_ERROR : AS_FINE);
     let between = '';

@@ -319,7 +319,9 @@ describe('by default', async () => {
     await app.call('create_api_key', { name: 'input-word', scopes: [] }, { authorization: `Bearer ${token}` });
     await fetch(`${app.url}/verify?scope=read&path=/query-word`, { headers: own() });
     await post(app, call('whoami', { odd: 'input-word' }), own());
-    await sent(app, collector, 3);
+    await app.call('trace', {}, { ...own(), traceparent: SAMPLED, tracestate: `a=${key}` });
+    await post(app, call('trace', {}, { _meta: { traceparent: SAMPLED, tracestate: `a=1,b=${token}` } }), own());
+    await sent(app, collector, 5);
     const text = collector.requests.map((one) => one.text).join('\n');
     for (const word of [key, token, 'alice', 'input-word', 'query-word', 'nobody’s business', 'sample', UNKNOWN]) {
       expect(text).not.toContain(word);
