@@ -36,7 +36,7 @@ export function command<const O extends Options = Record<never, never>, A = unde
     usage,
     summary,
     async run(args, io) {
-      if (asksForHelp(args)) return io.write(`usage: ${usage}\n${summary}\n`);
+      if (asksForHelp(args)) return io.write(helpOf({ usage, summary }));
       try {
         await run({ ...parsed(args, options, argument), io });
       } catch (error) {
@@ -45,6 +45,16 @@ export function command<const O extends Options = Record<never, never>, A = unde
     },
   };
 }
+
+/** Returns what --help prints of a command. */
+export const helpOf = ({ usage, summary }: Pick<Command, 'usage' | 'summary'>): string =>
+  `usage: ${usage}\n${wrapped(summary)}`;
+
+const COLUMNS = 80;
+
+/** Breaks a text into lines of at most 80 columns, each indented. */
+export const wrapped = (text: string, indent = ''): string =>
+  text.replace(new RegExp(`(.{1,${COLUMNS - indent.length}}|\\S+)(?: |$)`, 'g'), `${indent}$1\n`);
 
 function shown([name, { value, isNeeded, most }]: [string, Option<unknown>]): string {
   const text = value === null ? `--${name}` : `--${name} ${value}`;

@@ -1,7 +1,7 @@
 // `bun run keys <verb>`: what operators do with anybody's keys, in the configured database, beside running servers. The
 // verbs are in keys/.
 
-import { type Command, endWith, mainOf, runNamed } from './command.ts';
+import { type Command, endWith, mainOf, runNamed, wrapped } from './command.ts';
 import type { Io } from './io.ts';
 
 export const VERBS = {
@@ -25,14 +25,15 @@ export const VERBS = {
   doctor: async () => (await import('./keys/doctor.ts')).verb,
 };
 
-const ABOUT = `The database is that of the server's configuration (DATABASE_URL, DATABASE_AUTH_TOKEN). Running servers
-learn of every change within REVOCATION_LAG_MAX_MS. T is a time like 2026-01-31T09:30:00Z, without Z the machine's.
-`;
+const ABOUT =
+  "The database is that of the server's configuration (DATABASE_URL, DATABASE_AUTH_TOKEN). Running servers learn of every change within REVOCATION_LAG_MAX_MS. T is a time like 2026-01-31T09:30:00Z, without Z the machine's.";
+
+const INDENT = ' '.repeat(6);
 
 async function help(io: Io): Promise<void> {
   const verbs = await Promise.all(Object.values(VERBS).map((load) => load()));
-  const lines = verbs.map(({ usage, summary }) => `${usage.replace(/^keys /gm, '  ')}\n      ${summary}\n`);
-  return io.write(`usage: keys <verb> …\n\n${lines.join('')}\n${ABOUT}`);
+  const lines = verbs.map(({ usage, summary }) => `${usage.replace(/^keys /gm, '  ')}\n${wrapped(summary, INDENT)}`);
+  return io.write(`usage: keys <verb> …\n\n${lines.join('')}\n${wrapped(ABOUT)}`);
 }
 
 const runVerb = runNamed(VERBS, 'verb', help);

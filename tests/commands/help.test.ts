@@ -50,6 +50,14 @@ test('the usage of all names every verb, and that of a verb is made of what it t
   expect(await usageOf('revoke')).toStartWith('usage: keys revoke [id]… [--user OWNER]');
 });
 
+test('what the verbs do is told in 80 columns', async () => {
+  for (const args of [['--help'], ...Object.keys(VERBS).map((verb) => [verb, '--help'])]) {
+    const { stdout } = await inProcess(keys, {}, args);
+    const told = stdout.split('\n').filter((line) => !/^(usage:| {2}[a-z])/.test(line));
+    expect(told.filter((line) => line.length > 80)).toEqual([]);
+  }
+});
+
 const runFile = (file: string, ...args: string[]) =>
   run([process.execPath, '--no-env-file', join(SRC, file), ...args], { cwd: temporaryFolder() });
 

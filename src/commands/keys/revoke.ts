@@ -14,7 +14,7 @@ const AT_MOST_MAX = 1_000_000;
 export const verb = command({
   name: 'keys revoke',
   summary:
-    'Revokes the keys, and the children named, that fit everything given, or --all, after it has said how many they are, and prints their ids. --yes: does not ask, and of unused keys revokes none if there are more than --at-most (100).',
+    'Revokes the keys that match all options, or --all, after asking, and prints their ids. An id may be that of a child. --yes: does not ask, and of unused keys revokes none if there are more than --at-most (100).',
   options: { ...FILTER, 'at-most': optional(wholeNumber('N', 1, AT_MOST_MAX)), all: flag, yes: flag },
   argument: many(ID),
   async run({ options: { all, yes, 'at-most': atMost, ...options }, argument: ids, io }) {

@@ -6,7 +6,7 @@ import type { Result } from '../../ground/result.ts';
 import { systemRandom } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import { publicUrl } from '../../ground/urls.ts';
-import { type Command, command, runNamed } from '../command.ts';
+import { type Command, command, helpOf, runNamed } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
 import { flag, ID, kind, many, needed, optional, SCOPE } from '../options.ts';
 import { byCommand, rulesIn, sha256, withStore, withStoreToRead } from './database.ts';
@@ -118,6 +118,6 @@ export const verb: Command = {
   usage: VERBS.map(({ usage }) => usage).join('\n'),
   summary: 'Lets tokens of workloads act as a key.',
   run: runNamed({ add: () => add, list: () => list, remove: () => remove, test: () => test }, 'verb', (io) =>
-    io.write(VERBS.map(({ usage, summary }) => `usage: ${usage}\n${summary}\n`).join('\n')),
+    io.write(VERBS.map(helpOf).join('\n')),
   ),
 };
