@@ -6,7 +6,7 @@ import type { Problem } from '../ground/problem.ts';
 import { type LimitName, limitOf, type RateLimit, type RateLimitStates, withLimits } from '../ground/rate-limit.ts';
 import { err } from '../ground/result.ts';
 import { type Clock, parseDuration } from '../ground/runtime.ts';
-import type { Holder, KeyIdentity } from '../keys/verify.ts';
+import type { KeyIdentity, VerifiedKey } from '../keys/verify.ts';
 import type { Log, LogFields, RequestIds } from '../watch/log.ts';
 import {
   apiKeyGuard,
@@ -69,7 +69,7 @@ export interface GuardsOptions {
   /** The limit of each person, for tools that demand a user token. */
   readonly userRateLimit: RateLimit | null;
   /** Counts a call of a key if all its limits and those of its owner admit it. All processes on a database share them. */
-  readonly admit: (holder: Holder, units: number) => Admission;
+  readonly admit: (holder: VerifiedKey['holder'], units: number) => Admission;
   readonly clock: Clock;
   readonly log: Log;
   /** Whether refusals tell agents that the tool needs a user token, and whether with the page where keys are managed. */

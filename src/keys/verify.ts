@@ -13,8 +13,6 @@ import { type KnownKey, KnownKeys, type KnownKeysOptions } from './known-keys.ts
 import { earlier, endOf, fingerprintOf, hashKey, isKeyShaped, mayBeJwt, refusalAt } from './record.ts';
 import { createUseFirst } from './rotating.ts';
 
-export type { Holder } from '../uses/holder.ts';
-
 /** Who is behind a verified key: what tools see as `auth`. */
 export type KeyIdentity = Readonly<ReturnType<typeof identityOf>>;
 
