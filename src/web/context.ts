@@ -138,10 +138,10 @@ export class RequestContext {
     return this.#address;
   }
 
-  /** Reads what a call may ask for after the response, when the runtime has let the request go. */
+  /** Reads and keeps what a call may ask for after the response, when the runtime has let the request go. */
   readAhead(): void {
     this.clientAddress();
-    this.#publicUrl = this.publicUrl;
+    void this.publicUrl;
   }
 
   #findAddress(): string {
