@@ -5,7 +5,6 @@ import { createGuards, type GuardsOptions } from './calls/guards.ts';
 import { createIdentify } from './calls/identify.ts';
 import { createRecheck } from './calls/proof.ts';
 import { createRun } from './calls/run.ts';
-import { createCheckBlock } from './calls/user-jwt.ts';
 import type { Config } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import { LIMITS } from './ground/limits/index.ts';
@@ -129,7 +128,7 @@ export function createCore(base: Base, openRules?: (parts: Base & RuleParts) => 
     audience,
     openRules: openRules && ((parts) => openRules({ ...base, ...parts })),
   });
-  const { verifier, feed, usage } = domain;
+  const { verifier, checkBlock, feed, usage } = domain;
   feed.subscribe({ onPage: database.onPage });
   const signing = (use: 'request_state' | 'client_id') => ({
     readSecret: () => database.serverSecret(use),
@@ -154,7 +153,7 @@ export function createCore(base: Base, openRules?: (parts: Base & RuleParts) => 
       verifyKey,
       revalidateKey: verifier.revalidate,
       verifyUserJwt,
-      checkBlock: createCheckBlock({ store: base.store, feed }),
+      checkBlock,
       admit: usage.admit,
       clock,
       log,

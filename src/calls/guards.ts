@@ -6,6 +6,7 @@ import type { Problem } from '../ground/problem.ts';
 import { type LimitName, limitOf, type RateLimit, type RateLimitStates, withLimits } from '../ground/rate-limit.ts';
 import { err } from '../ground/result.ts';
 import { type Clock, parseDuration } from '../ground/runtime.ts';
+import type { CheckBlock } from '../keys/blocked-owners.ts';
 import type { KeyIdentity, VerifiedKey } from '../keys/verify.ts';
 import type { Log, LogFields, RequestIds } from '../watch/log.ts';
 import {
@@ -20,7 +21,7 @@ import {
 import type { Call, CallProof } from './call.ts';
 import { assertFields, CREATES_GUARDS, RATE_LIMIT } from './definition-checks.ts';
 import { type Guard, PASS, type Rights, sequence } from './guard.ts';
-import { type CheckBlock, type UserAuth, userJwtGuard, type VerifyUserJwt } from './user-jwt.ts';
+import { type UserAuth, userJwtGuard, type VerifyUserJwt } from './user-jwt.ts';
 
 export interface Guards {
   /** Demands a signed-in person. Adds `auth`: the owner of the keys, the person, and what the person may grant. */

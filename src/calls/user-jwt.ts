@@ -1,14 +1,12 @@
 // The guard for user tokens: accepts only `Authorization: Bearer`, verifies the token, adds the user, and refuses
 // blocked owners.
 
-import { createLruCache, singleFlights } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
-import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts';
+import { type Awaitable, err, ok, type Result } from '../ground/result.ts';
 import { keysPageUrl } from '../ground/urls.ts';
 import { type Actor, actorBy, actorFields, type Caller } from '../keys/actor.ts';
-import type { Feed } from '../keys/feed.ts';
+import type { CheckBlock } from '../keys/blocked-owners.ts';
 import { isJwtShaped } from '../keys/record.ts';
-import type { KeyStore } from '../keys/store.ts';
 import type { Log, RequestIds } from '../watch/log.ts';
 import { keyInstead, logMissing, logRefused, presentedKey } from './api-key.ts';
 import type { Call, RequestCaller } from './call.ts';
@@ -91,39 +89,3 @@ const helpOf = (helps: 'with_page' | 'without_page', publicUrl: string): string 
 /** Returns the person whom the guard of a call has found. */
 export const actorOf = ({ auth, caller }: UserAuth & { readonly caller: Caller }): Actor =>
   actorBy(caller, { userId: auth.subject, actor: auth.actor, grantable: auth.grantable });
-
-/**
- * Checks that the owner in a user token isn't blocked (a key's record says so itself). Returns when the proof began, in
- * monotonic milliseconds. The result is cached while the change feed is current, like a key.
- */
-export type CheckBlock = (owner: string) => Awaitable<Result<number, Problem>>;
-
-const OWNERS_MAX = 10_000; // about 2 MB
-
-export function createCheckBlock({ store, feed }: { store: KeyStore; feed: Feed }): CheckBlock {
-  const known = createLruCache<boolean>({ entries: OWNERS_MAX });
-  const reads = singleFlights<boolean>((owner, isBlocked) => known.set(owner, isBlocked));
-
-  feed.subscribe({
-    onChanges(_, owners) {
-      for (const owner of owners) {
-        known.delete(owner);
-        reads.forget(owner);
-      }
-    },
-    onReset() {
-      known.clear();
-      reads.forgetAll();
-    },
-  });
-
-  const read = (owner: string) => reads.run(owner, () => store.isBlocked(owner, feed.queryTimeoutMs));
-
-  function decideNow(owner: string): Awaitable<Result<number, Problem>> {
-    const { polledAtMs } = feed; // read now: a poll that begins during the read proves nothing of it
-    const decide = (blocked: boolean) => (blocked ? err({ code: 'user_blocked' } as const) : ok(polledAtMs));
-    return chain(known.get(owner) ?? read(owner), decide);
-  }
-
-  return (owner) => (feed.current() ? decideNow(owner) : feed.ensureFresh().then(() => decideNow(owner)));
-}

@@ -6,6 +6,7 @@ import type { Sha256 } from '../ground/runtime.ts';
 import { createUsage, type UsageOptions } from '../uses/usage.ts';
 import { createPersonBudget, type OriginOf } from './actor.ts';
 import type { Audience } from './audience.ts';
+import { createCheckBlock } from './blocked-owners.ts';
 import { createChanges, createRevokeSecrets } from './changes.ts';
 import { Feed, type FeedOptions } from './feed.ts';
 import { createGranted, type KeyCeilings } from './grants.ts';
@@ -71,6 +72,7 @@ export function createKeyDomain(options: KeyDomainOptions) {
       usesToday: usage.usesToday,
     },
     verifier,
+    checkBlock: createCheckBlock(store, feed),
     isOfRule: rules?.isOfRule,
     feed,
     usage,
