@@ -6,9 +6,8 @@ import type { Problem } from '../ground/problem.ts';
 import { type LimitName, limitOf, type RateLimit, type RateLimitStates, withLimits } from '../ground/rate-limit.ts';
 import { err } from '../ground/result.ts';
 import { type Clock, parseDuration } from '../ground/runtime.ts';
-import type { CheckBlock } from '../keys/blocked-owners.ts';
 import type { KeyIdentity, VerifiedKey } from '../keys/verify.ts';
-import type { Log, LogFields, RequestIds } from '../watch/log.ts';
+import type { LogFields, RequestIds } from '../watch/log.ts';
 import {
   apiKeyGuard,
   callerIds,
@@ -21,7 +20,7 @@ import {
 import type { Call, CallProof } from './call.ts';
 import { assertFields, CREATES_GUARDS, RATE_LIMIT } from './definition-checks.ts';
 import { type Guard, PASS, type Rights, sequence } from './guard.ts';
-import { type UserAuth, userJwtGuard, type VerifyUserJwt } from './user-jwt.ts';
+import { type UserAuth, type UserJwtOptions, userJwtGuard } from './user-jwt.ts';
 
 export interface Guards {
   /** Demands a signed-in person. Adds `auth`: the owner of the keys, the person, and what the person may grant. */
@@ -60,11 +59,9 @@ interface Admission {
   readonly refusal: Problem | null;
 }
 
-export interface GuardsOptions {
+export interface GuardsOptions extends UserJwtOptions {
   readonly verifyKey: VerifyKey;
   readonly revalidateKey: RevalidateKey;
-  readonly verifyUserJwt: VerifyUserJwt;
-  readonly checkBlock: CheckBlock;
   /** The limit of each key without its own. */
   readonly rateLimit: RateLimit | null;
   /** The limit of each person, for tools that demand a user token. */
@@ -72,15 +69,11 @@ export interface GuardsOptions {
   /** Counts a call of a key if all its limits and those of its owner admit it. All processes on a database share them. */
   readonly admit: (holder: VerifiedKey['holder'], units: number) => Admission;
   readonly clock: Clock;
-  readonly log: Log;
-  /** Whether refusals tell agents that the tool needs a user token, and whether with the page where keys are managed. */
-  readonly helpsSignIn?: 'with_page' | 'without_page' | undefined;
   readonly observe?: (<In, Add extends object>(guard: Guard<In, Add>) => Guard<In, Add>) | undefined;
 }
 
 export function createGuards(options: GuardsOptions): Guards {
-  const { verifyKey, revalidateKey, verifyUserJwt, checkBlock, rateLimit, userRateLimit, admit } = options;
-  const { clock, log, helpsSignIn, observe = (guard) => guard } = options;
+  const { verifyKey, revalidateKey, rateLimit, userRateLimit, admit, clock, log, observe = (guard) => guard } = options;
 
   const logRefused = (call: GuardedCall, bucket: string, fields?: LogFields): void =>
     log.warnThrottled('Rate limit exceeded', bucket, { ...callerIds(call), ...fields });
@@ -138,9 +131,7 @@ export function createGuards(options: GuardsOptions): Guards {
 
   return {
     limits: observe(perKey),
-    userJwt: observe(
-      sequence<Call, UserAuth, object>(userJwtGuard(verifyUserJwt, checkBlock, log, helpsSignIn), perPerson),
-    ),
+    userJwt: observe(sequence<Call, UserAuth, object>(userJwtGuard(options), perPerson)),
     admin: observe(Object.assign(admin, { follows: 'user_jwt' as const, admits: isAdmin })),
     apiKey: observe(sequence<Call, KeyAuth, object>(apiKeyGuard(verifyKey, log, revalidateKey), perKey)),
     scopes: Object.assign(scopes, CREATES_GUARDS),

@@ -29,14 +29,18 @@ export interface UserAuth {
 
 export type VerifyUserJwt = (token: string) => Awaitable<Result<UserIdentity, Problem>>;
 
-/** Creates the guard for user tokens. With `helps`, refusals say that the tool needs one, and where keys are managed. */
-export function userJwtGuard(
-  verify: VerifyUserJwt,
-  checkBlock: CheckBlock,
-  log: Log,
-  helps?: 'with_page' | 'without_page',
-): Guard<Call, UserAuth> {
-  const helpFor = ({ publicUrl }: RequestCaller) => helps && { help: helpOf(helps, publicUrl) };
+export interface UserJwtOptions {
+  readonly verifyUserJwt: VerifyUserJwt;
+  readonly checkBlock: CheckBlock;
+  readonly log: Log;
+  /** Whether refusals tell agents that the tool needs a user token, and whether with the page where keys are managed. */
+  readonly helpsSignIn?: 'with_page' | 'without_page' | undefined;
+}
+
+/** Creates the guard for user tokens. */
+export function userJwtGuard(options: UserJwtOptions): Guard<Call, UserAuth> {
+  const { verifyUserJwt: verify, checkBlock, log, helpsSignIn } = options;
+  const helpFor = ({ publicUrl }: RequestCaller) => helpsSignIn && { help: helpOf(helpsSignIn, publicUrl) };
 
   /** Checks that the owner isn't blocked. Resolves with when the proof of that began. */
   async function unlessBlocked({ subject: userId, actor }: UserIdentity, ids: RequestIds) {
