@@ -163,35 +163,35 @@ export class KnownKeys {
 
   /**
    * Caches what was read, with the parent of a derived key, if the feed will report every later change of it. Whoever
-   * asked before may use it anyway. `version`: of changed owners when the read began, as numbers prove nothing after a reset.
+   * asked before may use it anyway. `readVersion`: when the read began, as numbers prove nothing after a reset.
    */
-  #keep(keyHash: string, found: Found, version: number): KnownKey | null {
+  #keep(keyHash: string, found: Found, readVersion: number): KnownKey | null {
+    const { feed, clock, usage } = this.#options;
     const { record, position } = found;
     // A feed ahead of what was read may have reported a later change.
-    const isCurrent = hasReached(position, this.#options.feed.position);
-    if (record === null) return this.#keepOne(keyHash, null, null, isCurrent, version);
-    const counted = countedKey(record);
-    const lasts = counted !== null && whyEnded(counted, this.#options.clock.nowMs()) === null;
-    const holder = lasts ? this.#options.usage.holderOf(counted, found, isCurrent) : null;
-    const { parent } = record;
-    if (parent !== null) parent.key = this.#keepOne(parent.keyHash, parent.key, holder, isCurrent, version);
-    return this.#keepOne(keyHash, record, holder, isCurrent, version);
+    const isCurrent = hasReached(position, feed.position);
+    const counted = record && countedKey(record);
+    const lasts = counted !== null && whyEnded(counted, clock.nowMs()) === null;
+    const holder = lasts ? usage.holderOf(counted, found, isCurrent) : null;
+    const entry = { holder, staleAtMs: clock.monotonicMs() + randomTtlMs(), readVersion };
+    const keepOne = (hash: string, one: PresentedKey | null): KnownKey | null =>
+      isCurrent ? this.#cache(hash, one, entry) : one && Object.assign(one, entry);
+    if (record?.parent) record.parent.key = keepOne(record.parent.keyHash, record.parent.key);
+    return keepOne(keyHash, record);
   }
 
-  #keepOne(keyHash: string, record: PresentedKey | null, read: Holder | null, isCurrent: boolean, readVersion: number) {
+  #cache(keyHash: string, record: PresentedKey | null, entry: Omit<KnownKey, keyof PresentedKey>): KnownKey | null {
     const { clock, usage } = this.#options;
-    const entry = { staleAtMs: clock.monotonicMs() + randomTtlMs(), readVersion };
-    if (!isCurrent) return record && Object.assign(record, entry, { holder: read });
     if (record !== null && refusalAt(record, clock.nowMs()) === null) {
       const before = this.#usable.get(keyHash);
-      if (before !== undefined && isSame(record, before)) return Object.assign(before, entry);
-      const known = Object.assign(record, entry, { holder: read && usage.keep(read) });
+      if (before && isSame(record, before)) return Object.assign(before, entry, { holder: before.holder });
+      const known = Object.assign(record, entry, { holder: entry.holder && usage.keep(entry.holder) });
       this.#usable.set(keyHash, known);
       return known;
     }
     const before = this.#refused.get(keyHash)?.key ?? null;
     const isUnchanged = record !== null && before !== null && isSame(record, before); // so its children's entries still count
-    const known = record && Object.assign(isUnchanged ? before : record, entry, { holder: read });
+    const known = record && Object.assign(isUnchanged ? before : record, entry);
     this.#refuse(keyHash, known);
     return known;
   }
