@@ -92,10 +92,15 @@ export function createVerifier(options: VerifierOptions) {
   const evaluate = createEvaluate(options);
 
   function decide(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
-    if (isKeyShaped(token)) return decideOnSecret(token, false, caller, purpose);
+    if (isKeyShaped(token)) {
+      return decideCurrent({ token, isForeign: false, keyHash: hashKey(sha256, token), caller, purpose, found: null });
+    }
     if (mayBeJwt(token)) return decideOnToken(token, caller, purpose);
-    const decideIf = (isForeign: boolean) => (isForeign ? decideOnSecret(token, true, caller, purpose) : MALFORMED);
-    return chain(feed.mayBeForeign(token), decideIf);
+    return chain(feed.mayBeForeign(token), (isForeign) =>
+      isForeign
+        ? decideCurrent({ token, isForeign, keyHash: hashKey(sha256, token), caller, purpose, found: null })
+        : MALFORMED,
+    );
   }
 
   function decideOnToken(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
@@ -108,11 +113,6 @@ export function createVerifier(options: VerifierOptions) {
 
   function decideOnRule(token: string, found: FoundRule, caller: Caller, purpose: Purpose) {
     return decideCurrent({ token, isForeign: false, keyHash: found.rule.hash, caller, purpose, found });
-  }
-
-  function decideOnSecret(token: string, isForeign: boolean, caller: Caller, purpose: Purpose) {
-    const keyHash = hashKey(sha256, token);
-    return decideCurrent({ token, isForeign, keyHash, caller, purpose, found: null });
   }
 
   function decideCurrent(presented: Presented): Awaitable<Verified> {
