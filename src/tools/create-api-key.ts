@@ -8,16 +8,8 @@ import { readLimit } from '../ground/rate-limit.ts';
 import { ok } from '../ground/result.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
-import {
-  deliveryOf,
-  HOW_SHOWN,
-  keyRequestFields,
-  newKeyFields,
-  quotaFields,
-  quotaInput,
-  rateLimitFields,
-  rateLimitInput,
-} from './key-fields.ts';
+import { keyRequestFields, quotaFields, quotaInput, rateLimitFields, rateLimitInput } from './key-fields.ts';
+import { deliveryOf, HOW_SHOWN, newKeyFields } from './new-key.ts';
 
 const limitFields = {
   rateLimit: v.optional(

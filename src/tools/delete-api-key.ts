@@ -1,7 +1,7 @@
 // The tool that deletes one of the caller's keys permanently.
 
 import type { ToolDeps } from './folder/tool-file.ts';
-import { endingTool } from './key-fields.ts';
+import { endingTool } from './revoke-api-key.ts';
 
 export const deleteApiKey = ({ guards, keys }: ToolDeps) =>
   endingTool(guards, keys.delete, 'API key deleted permanently', {

@@ -1,13 +1,8 @@
-// Shared by the tools about keys: the fields of a request, a key as lists show it, and what counts for all keys together,
-// how a new key reaches its caller, and what makes the tools that end keys.
+// The fields of keys in tools: of a request for one, and of one as lists show it.
 
 import * as v from 'valibot';
-import type { Call } from '../calls/call.ts';
 import { count, epochMs, jsonSchemaOf, text, wholeNumber } from '../calls/schema.ts';
-import { defineTool } from '../calls/tool.ts';
-import { actorOf } from '../calls/user-jwt.ts';
 import { METADATA_NAMES_MAX, METADATA_VALUE_MAX, METADATA_WANTED, metadataFrom } from '../ground/metadata.ts';
-import type { Problem } from '../ground/problem.ts';
 import {
   parseLimit,
   parseQuota,
@@ -16,15 +11,13 @@ import {
   windowSecondsOf,
   writtenLimit,
 } from '../ground/rate-limit.ts';
-import { err, ok, type Result } from '../ground/result.ts';
 import { A_SCOPE, hasLength, isScope, isVisible, SCOPE_PATTERN, scopeSet } from '../ground/text.ts';
 import type { Caller } from '../keys/actor.ts';
 import { shownServer, THIS_SERVER } from '../keys/audience.ts';
 import { DAYS_MAX, expectedLife, type KeyCeilings, SCOPES_CHARS_MAX, SCOPES_MAX } from '../keys/grants.ts';
 import type { OwnKey } from '../keys/listing.ts';
-import { fingerprintOf, type MadeKey, type Rotation } from '../keys/record.ts';
+import { fingerprintOf, type Rotation } from '../keys/record.ts';
 import type { ListedChild } from '../keys/store.ts';
-import type { ToolDeps } from './folder/tool-file.ts';
 
 // keys/grants.ts enforces the ceilings; the schema only tells clients.
 const scope = ({ scopes }: KeyCeilings) =>
@@ -202,8 +195,10 @@ export const listedKeyFields = {
 };
 
 /** Returns the server that the key is for, under the name that the client uses. */
-const resourceOf = ({ resource }: { resource: string | null }, { publicUrl = THIS_SERVER }: Caller): string | null =>
-  resource === null ? null : shownServer(resource, publicUrl);
+export const resourceOf = (
+  { resource }: { resource: string | null },
+  { publicUrl = THIS_SERVER }: Caller,
+): string | null => (resource === null ? null : shownServer(resource, publicUrl));
 
 export const listedKey = (key: OwnKey, caller: Caller) => ({
   id: key.id,
@@ -241,54 +236,6 @@ const shownRotation = ({ state, previousUntilMs, otherFingerprint }: Rotation) =
   otherFingerprint,
 });
 
-const shownKey = v.pipe(v.string(), v.description('The API key itself. It is shown here and never again.'));
-
-/** Returns the fields of the output: always with `key`, unless a widget may have it instead. */
-export const newKeyFields = (keyReveal: ToolDeps['keyReveal']) => ({
-  id: v.pipe(v.string(), v.description('The id to rotate, revoke or delete the key by.')),
-  key: keyReveal === 'result' ? shownKey : v.optional(shownKey),
-  name: v.string(),
-  scopes: v.array(v.string()),
-  expiresAt: listedKeyFields.expiresAt,
-  resource: listedKeyFields.resource,
-  warning: v.string(),
-});
-
-export const HOW_SHOWN = {
-  result: 'The new key is shown only in this result and cannot be read again, so pass it on or have it stored at once.',
-  widget:
-    'Over MCP a widget shows the new key to the user, once: it is not in the result, and a client without widgets gets none.',
-};
-
-const WARNING = 'Save this key now - it will not be shown again';
-const IN_WIDGET = 'The widget shows the key to the user, once. It is not in this result, and you cannot read it';
-
-type NewKey = v.InferInput<v.StrictObjectSchema<ReturnType<typeof newKeyFields>, undefined>>;
-
-/** Returns how a new key reaches its caller: in the result or only in the widget. Returns a problem if it can't. */
-export function deliveryOf(
-  keyReveal: ToolDeps['keyReveal'],
-  hasPage: boolean,
-  call: Call,
-): Result<(made: MadeKey) => NewKey, Problem> {
-  if (keyReveal === 'result' || call.audience === 'program') {
-    return ok(({ key, record }) => ({ ...fieldsOf(record, call.caller), key, warning: WARNING }));
-  }
-  if (call.audience === 'model') return err({ code: 'key_not_shown', ...(!hasPage && { lacksPage: true }) });
-  return ok(({ key, record }) => {
-    call.response.forWidget = { key, warning: WARNING };
-    return { ...fieldsOf(record, call.caller), key: undefined, warning: IN_WIDGET };
-  });
-}
-
-const fieldsOf = (record: MadeKey['record'], caller: Caller) => ({
-  id: record.id,
-  name: record.name,
-  scopes: [...record.scopes],
-  expiresAt: record.expiresAtMs,
-  resource: resourceOf(record, caller),
-});
-
 const KEY_ID_CHARS_MAX = 200; // any text is accepted: it then names a key that doesn't exist
 
 export const keyIdInput = v.strictObject({
@@ -299,21 +246,3 @@ export const keyIdInput = v.strictObject({
     v.description('The id of the key, as list_api_keys gives it. Not the key itself.'),
   ),
 });
-
-/** Creates a tool that ends one of the caller's keys. It succeeds also if there is no such key. */
-export const endingTool = (
-  { userJwt }: ToolDeps['guards'],
-  end: ToolDeps['keys']['revoke'],
-  message: string,
-  facts: { readonly name: string; readonly title: string; readonly description: string },
-) =>
-  defineTool(userJwt, {
-    ...facts,
-    annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
-    input: keyIdInput,
-    output: v.strictObject({ success: v.literal(true), message: v.string() }),
-    async run({ keyId }, call) {
-      const ended = await end(actorOf(call), keyId);
-      return ended.ok ? ok({ success: true as const, message }) : ended;
-    },
-  });

@@ -7,7 +7,8 @@ import { actorOf } from '../calls/user-jwt.ts';
 import { ok } from '../ground/result.ts';
 import { type KeyCeilings, OVERLAP_HOURS_MAX } from '../keys/grants.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
-import { daysOf, deliveryOf, HOW_SHOWN, keyIdInput, newKeyFields } from './key-fields.ts';
+import { daysOf, keyIdInput } from './key-fields.ts';
+import { deliveryOf, HOW_SHOWN, newKeyFields } from './new-key.ts';
 
 const OVERLAP_HOURS_DEFAULT = 24;
 
