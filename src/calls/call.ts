@@ -238,7 +238,7 @@ export class Call {
 /** Creates the call of a request. `metaApiKey` is the key in the body, if any. */
 export function callOf(context: RequestContext, metaApiKey: string | null, extras?: CallExtras): Call {
   const call = new Call(context, withMetaApiKey(context.credentials, metaApiKey), extras);
-  context.call = call;
+  context.call = call satisfies LoggedCall;
   return call;
 }
 
@@ -247,7 +247,8 @@ export const callerOf = (context: RequestContext, metaApiKey: string | null = nu
   new RequestCaller(context, withMetaApiKey(context.credentials, metaApiKey));
 
 /** A call with the identity that its guards found, if any; of a request that was refused before, only who was refused. */
-interface LoggedCall extends Partial<Pick<Call, 'caller' | 'proof' | 'tool' | 'cost'>>, Pick<Call, 'response'> {
+export interface LoggedCall extends Partial<Pick<Call, 'caller' | 'proof' | 'tool' | 'cost'>> {
+  readonly response: Partial<CallResponse>;
   readonly auth?: Partial<KeyIdentity> & { readonly actor?: string };
 }
 

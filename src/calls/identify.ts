@@ -9,7 +9,7 @@ import type { Log } from '../watch/log.ts';
 import { carriesCredential, type RequestContext } from '../web/context.ts';
 import type { SignIn } from '../web/problem-response.ts';
 import { logMissing, logRefused, presentedKey, refusedKeyIn, type VerifyKey } from './api-key.ts';
-import { callerOf, type Principal, type RequestCaller } from './call.ts';
+import { callerOf, type LoggedCall, type Principal, type RequestCaller } from './call.ts';
 import type { Credential } from './guard.ts';
 import type { UserIdentity, VerifyUserJwt } from './user-jwt.ts';
 
@@ -154,7 +154,7 @@ export class Sender {
   #refused(problem: Problem): Problem {
     const { context, log } = this;
     logRefused(log, problem, callerOf(context));
-    context.call ??= { response: { refused: refusedKeyIn(problem) } };
+    context.call ??= { response: { refused: refusedKeyIn(problem) } } satisfies LoggedCall;
     return problem;
   }
 }

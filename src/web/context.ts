@@ -49,7 +49,7 @@ const LEAVING_TURNS_MAX = 10;
 export type ObserveRequest = (context: RequestContext) => (response: Response) => void;
 
 export class RequestContext {
-  /** The request's call (callIn in calls/call.ts); the last one of a batch. */
+  /** The request's call (LoggedCall in calls/call.ts); the last one of a batch. */
   call: object | undefined = undefined;
   /** The path of its route, with BASE_PATH; null if there is none. */
   readonly route: string | null;
