@@ -55,8 +55,8 @@ export function embeddedDatabase(path: string, { readOnly = false, check = () =>
           }
         }
       }),
-    write: (statement) => named(async () => (await commits.commit([statement], false))[0] as Written), // one for each statement
-    writeAll: (statements) => named(() => commits.commit(statements, true)),
+    write: (statement) => named(async () => (await commits.commit([statement]))[0] as Written), // one for each statement
+    writeAll: (statements) => named(() => commits.commit(statements, { alone: true })),
     /** Returns how long the write-ahead log must be for all that its index names. */
     logBytes: () => connection.logBytes(),
     /** Closes the file, and ends the threads, too. */
@@ -127,7 +127,7 @@ class GroupCommit {
   ) {}
 
   /** Runs the statements in one transaction, shared unless `alone`. Rejects with the check's error, or SQLite's. */
-  commit(statements: readonly Statement[], alone: boolean): Promise<readonly Written[]> {
+  commit(statements: readonly Statement[], { alone = false } = {}): Promise<readonly Written[]> {
     return new Promise((resolve, reject) => {
       const durability = statements.every(({ unsynced }) => unsynced) ? 'NORMAL' : 'FULL';
       const inThread = alone && statements.some(({ background }) => background);
