@@ -48,7 +48,7 @@ export const keyObject = (key: PlacedKey, { used, keyDefaults, publicUrl, childr
 const quotaIn = ({ leftOf }: Used, quota: Quota | null) => quota && { quota: leftOf(quota) };
 
 /** Returns a child (a key that another key has made) as JSON shows it. */
-export const childObject = (child: ChildRecord, isLiving: boolean, publicUrl: string | null) => ({
+export const childObject = (child: ChildRecord, publicUrl: string | null, isLiving = true) => ({
   id: child.id,
   owner: child.userId,
   parentId: child.parentId,

@@ -45,7 +45,7 @@ export const verb = command({
         for (const child of await store.derived.findChildren(wanted, null)) {
           const siblings = await store.derived.listChildren(child.parentId, null, nowMs, null); // the living ones
           const living = siblings.find(({ id }) => id === child.id);
-          shown.push(childObject({ ...(living ?? child), userId: child.userId }, living !== undefined, publicUrl));
+          shown.push(childObject({ ...(living ?? child), userId: child.userId }, publicUrl, living !== undefined));
         }
         return showChild(io, shown, json);
       }
@@ -68,7 +68,7 @@ type KeyPart = { readonly object: object; readonly table: readonly (readonly str
 
 function childrenPart(children: readonly ListedChild[], publicUrl: string | null): KeyPart {
   if (children.length === 0) return null;
-  const object = { children: children.map((child) => childObject(child, true, publicUrl)) };
+  const object = { children: children.map((child) => childObject(child, publicUrl)) };
   const cells = ({ id, name, scopes, expiresAtMs }: ListedChild) => [
     id,
     name,
