@@ -35,35 +35,38 @@ test.each([
   { reset: true, beside: 'none' },
   { reset: false, beside: 'key' },
   { reset: true, beside: 'bearer' },
-] as const)('eight at once of each route that changes a key; %j', async ({ reset, beside }) => {
-  await using app = await createTestApp();
-  const other = BESIDE[beside];
-  const alice = { ...other, Authorization: (await bearer(app, 'alice')).authorization };
-  const keys: { readonly id: string; readonly key: string }[] = [];
-  for (let made = 0; made < 4 * EACH; made += 1) {
-    keys.push(await app.createKey('alice', { scopes: ['read', 'delegate'] }));
-  }
-  const kinds = async (...wanted: string[]) =>
-    (await eventsIn(app, '--limit', '1000')).filter(({ kind, how }) => wanted.includes(kind) && how !== 'command');
-  const before = (await kinds('created')).length;
-  const next = () => keys.pop() ?? { id: '', key: '' };
-  const sent = Array.from({ length: EACH }, () => [
-    sendAndLeave(app, '/revoke', JSON_TYPE, JSON.stringify([next().key]), other, reset),
-    sendAndLeave(app, '/token', FORM_TYPE, exchangeForm(next().key).toString(), other, reset),
-    sendAndLeave(app, '/tools/create_api_key', JSON_TYPE, JSON.stringify({ name: 'k', scopes: [] }), alice, reset),
-    sendAndLeave(app, '/tools/revoke_api_key', JSON_TYPE, JSON.stringify({ keyId: next().id }), alice, reset),
-    sendAndLeave(app, '/keys/update', JSON_TYPE, JSON.stringify({ keyId: next().id, name: 'renamed' }), alice, reset),
-  ]);
-  await Promise.all(sent.flat());
-  const changed = () => kinds('created', 'revoked', 'changed', 'delegated');
-  // Of those that are gone before their request is looked at, nothing is done.
-  if (!reset) await waitFor(async () => (await changed()).length === before + 5 * EACH);
-  expect((await app.createKey('alice')).id).toBeString(); // which came later
-  expect((await changed()).map(({ address }) => address).filter((address) => address !== '127.0.0.1')).toEqual([]);
-});
+] as const)(
+  'the trail has the address of eight at once on each route that changes a key; %j',
+  async ({ reset, beside }) => {
+    await using app = await createTestApp();
+    const other = BESIDE[beside];
+    const alice = { ...other, Authorization: (await bearer(app, 'alice')).authorization };
+    const keys: { readonly id: string; readonly key: string }[] = [];
+    for (let made = 0; made < 4 * EACH; made += 1) {
+      keys.push(await app.createKey('alice', { scopes: ['read', 'delegate'] }));
+    }
+    const kinds = async (...wanted: string[]) =>
+      (await eventsIn(app, '--limit', '1000')).filter(({ kind, how }) => wanted.includes(kind) && how !== 'command');
+    const before = (await kinds('created')).length;
+    const next = () => keys.pop() ?? { id: '', key: '' };
+    const sent = Array.from({ length: EACH }, () => [
+      sendAndLeave(app, '/revoke', JSON_TYPE, JSON.stringify([next().key]), other, reset),
+      sendAndLeave(app, '/token', FORM_TYPE, exchangeForm(next().key).toString(), other, reset),
+      sendAndLeave(app, '/tools/create_api_key', JSON_TYPE, JSON.stringify({ name: 'k', scopes: [] }), alice, reset),
+      sendAndLeave(app, '/tools/revoke_api_key', JSON_TYPE, JSON.stringify({ keyId: next().id }), alice, reset),
+      sendAndLeave(app, '/keys/update', JSON_TYPE, JSON.stringify({ keyId: next().id, name: 'renamed' }), alice, reset),
+    ]);
+    await Promise.all(sent.flat());
+    const changed = () => kinds('created', 'revoked', 'changed', 'delegated');
+    // Of those that are gone before their request is looked at, nothing is done.
+    if (!reset) await waitFor(async () => (await changed()).length === before + 5 * EACH);
+    expect((await app.createKey('alice')).id).toBeString(); // which came later
+    expect((await changed()).map(({ address }) => address).filter((address) => address !== '127.0.0.1')).toEqual([]);
+  },
+);
 
 test.each([false, true])(
-  'the first use of a new secret, with which a rotation is complete; reset: %p',
+  'the trail has the address of the first use of a new secret, with which a rotation is complete; reset: %p',
   async (reset) => {
     await using app = await createTestApp();
     const alice = await bearer(app, 'alice');
