@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { createFairSemaphore, type Release } from '../../../src/ground/limits/semaphore.ts';
-import { testClock } from '../../../src/start/package/testing/clock.ts';
+import { testClock } from '../../support/clock.ts';
 
 describe('a semaphore', () => {
   const nobodyWaits = (total: number, each: number) =>

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { createTokenBuckets } from '../../../src/ground/limits/rates.ts';
-import { testClock } from '../../../src/start/package/testing/clock.ts';
+import { testClock } from '../../support/clock.ts';
 
 const RATE = { burst: 3, perS: 2 };
 
