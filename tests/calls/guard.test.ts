@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { type Call, defineTool, err, type Guard, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
-import { createTestApp, insertKey, sharedApp } from '../support/test-app.ts';
+import { createTestApp, fingerprint, insertKey, sharedApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
 const schemas = { input: v.strictObject({}), output: v.strictObject({ who: v.string() }) };
@@ -316,7 +316,7 @@ test('a key that loses a scope during the call is refused at its end, whichever 
     [['write'], 403],
   ] as const) {
     const key = await insertKey(app, 'alice', ['read', 'write']);
-    const id = JSON.parse(await app.keys('show', '--json', fingerprintOf(key))).id;
+    const id = JSON.parse(await app.keys('show', '--json', fingerprint(key))).id;
     meanwhile = async () => {
       await app.keys('update', id, ...kept.flatMap((scope) => ['--scope', scope]), '--name', 'changed');
       app.clock.advance(1001);
@@ -324,5 +324,3 @@ test('a key that loses a scope during the call is refused at its end, whichever 
     expect((await app.call('twice', {}, { 'x-api-key': key })).status).toBe(status);
   }
 });
-
-const fingerprintOf = (key: string): string => Bun.SHA256.hash(key, 'hex').slice(0, 12);

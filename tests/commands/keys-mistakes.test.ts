@@ -23,7 +23,7 @@ import { startProxy } from '../support/proxy.ts';
 import { runnerOf } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
-import { bearer, createTestApp, TEST_SECRET } from '../support/test-app.ts';
+import { bearer, createTestApp, fingerprint, TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const folder = temporaryFolder();
@@ -37,8 +37,7 @@ beforeAll(async () => {
   await using app = await createTestApp({ store: 'embedded', folder });
   const { id, key } = await app.createKey('alice', { name: 'a', scopes: [] });
   const rotated = await app.call('rotate_api_key', { keyId: id }, await bearer(app, 'alice'));
-  const fingerprintOf = (key: string) => Bun.SHA256.hash(key, 'hex').slice(0, 12);
-  created = { id, fingerprints: [key, rotated.body.key].map(fingerprintOf) };
+  created = { id, fingerprints: [key, rotated.body.key].map(fingerprint) };
 });
 
 describe('a path where nothing is, or an empty file', () => {

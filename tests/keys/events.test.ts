@@ -7,11 +7,9 @@ import { Glob } from 'bun';
 import { announced, unfinishedKeys } from '../store/tables.ts';
 import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { rows } from '../support/everything.ts';
-import { actorFor, bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
+import { actorFor, bearer, createTestApp, eventsIn, fingerprint, type TestApp } from '../support/test-app.ts';
 
 const SRC = join(import.meta.dir, '../../src');
-
-const fingerprint = (key: string) => Bun.SHA256.hash(key, 'hex').slice(0, 12);
 
 const tool = async (app: TestApp, name: string, input: object, sub = 'alice') =>
   (await app.call(name, input, await bearer(app, sub))).body;

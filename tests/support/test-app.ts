@@ -1,7 +1,6 @@
 // The app for tests (src/start/package/testing), on each kind of store, and with what only these tests look at: the
 // database beside it, as operators see it, and the few things of it that no request reaches.
 
-import { afterAll } from 'bun:test';
 import type { App, ServiceOptions } from '../../src/app.ts';
 import type { Env } from '../../src/config/env.ts';
 import type { Actor, Caller } from '../../src/keys/actor.ts';
@@ -16,6 +15,7 @@ import {
 import type { TestClock } from './clock.ts';
 import { temporaryFolder } from './folder.ts';
 import { jsonLines, keysOutput } from './keys-command.ts';
+import { shared } from './shared.ts';
 import { defaultStoreMode, type StoreMode, startStore, type TestStore } from './store-mode.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
@@ -91,12 +91,8 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
   };
 }
 
-/** Makes an app that the tests of a file share: it is closed after the last of them. */
-export async function sharedApp(options?: TestAppOptions): Promise<TestApp> {
-  const app = await createTestApp(options);
-  afterAll(app.close);
-  return app;
-}
+/** Makes an app that the tests of a file share. */
+export const sharedApp = (options?: TestAppOptions): Promise<TestApp> => shared(createTestApp(options));
 
 /**
  * What keeps an app from being made; empty when nothing does. (Bun's `expect(…).rejects` waits without running what is
@@ -150,6 +146,9 @@ export async function insertKey(
   const each = scopes.flatMap((scope) => ['--scope', scope]);
   return (await app.keys('create', '--user', userId, '--name', 'test key', ...each)).trim();
 }
+
+/** Names a key where it must not be shown. */
+export const fingerprint = (key: string): string => Bun.SHA256.hash(key, 'hex').slice(0, 12);
 
 /** Headers that carry a user token of `sub`. */
 export const bearer = async (app: Pick<TestApp, 'token'>, sub: string, claims: Record<string, unknown> = {}) => ({

@@ -1,7 +1,7 @@
 // What list_api_keys shows, and the input of revoke_api_key and delete_api_key.
 
 import { expect, test } from 'bun:test';
-import { bearer, createTestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, fingerprint } from '../support/test-app.ts';
 
 test('the list is newest first, and within one millisecond the later created comes first', async () => {
   await using app = await createTestApp();
@@ -28,7 +28,7 @@ test('an item has the documented fields, never the key or its hash', async () =>
         name: 'test key',
         scopes: ['read'],
         active: true,
-        fingerprint: Bun.SHA256.hash(key, 'hex').slice(0, 12),
+        fingerprint: fingerprint(key),
         createdAt: app.clock.nowMs(),
         expiresAt: app.clock.nowMs() + 86_400_000,
         resource: null,

@@ -2,7 +2,14 @@
 
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { post, postModern, request } from '../support/mcp.ts';
-import { bearer, createTestApp, listedKeys, type TestApp, type TestResponse } from '../support/test-app.ts';
+import {
+  bearer,
+  createTestApp,
+  fingerprint,
+  listedKeys,
+  type TestApp,
+  type TestResponse,
+} from '../support/test-app.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -21,8 +28,6 @@ const statuses = (app: TestApp, ...keys: string[]) =>
   Promise.all(keys.map(async (key) => (await app.useKey(key)).status));
 
 const listed = async (app: TestApp) => (await listedKeys(app, 'alice'))[0];
-
-const fingerprint = (key: string) => Bun.SHA256.hash(key, 'hex').slice(0, 12);
 
 test('the new key has the id, name, scopes and expiry of the old one', async () => {
   const { id, key, expiresAt } = await app.createKey('alice', { name: 'ci', expiresInDays: 3 });

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { createLog, systemClock } from '../../src/start/package/index.ts';
 import { databaseOf, executeAt } from '../support/database-client.ts';
 import { call, post, request } from '../support/mcp.ts';
-import { bearer, createTestApp, type LogLine, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, fingerprint, type LogLine, type TestApp } from '../support/test-app.ts';
 
 const named = async (app: TestApp, event: string): Promise<LogLine[]> =>
   (await app.log()).filter((line) => line.event === event);
@@ -28,7 +28,7 @@ describe('events', () => {
         keyId,
         userId: 'alice',
         ...(event !== 'API key authentication successful' && {
-          fingerprint: Bun.SHA256.hash(key, 'hex').slice(0, 12),
+          fingerprint: fingerprint(key),
         }),
       })),
     );

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { confirm, describeInBrowser, press } from '../../support/browser.ts';
 import { childOf } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
-import { ADMINS, adminOf, bearer, listedKeys } from '../../support/test-app.ts';
+import { ADMINS, adminOf, bearer, fingerprint, listedKeys } from '../../support/test-app.ts';
 import { adminLink, appForBrowser, find, follow, holdBack, link, said, sentBy, withKeysPage } from './keys-page.ts';
 
 describeInBrowser('an admin without keys', (browser) => {
@@ -392,12 +392,11 @@ describeInBrowser('the search of the operators', (browser) => {
     const { key: parent } = await app.createKey('acme', { name: 'parent', scopes: ['read', 'delegate'] });
     const child = await childOf(app, parent, { client_name: 'an agent' });
     const foreign = 'acme.Zm9vYmFyYmF6cXV4MTIzNDU2Nzg5';
-    const hashOf = (text: string) => new Bun.CryptoHasher('sha256').update(text).digest('hex');
     const file = join(app.folder, 'keys.jsonl');
     const line = {
       userId: 'other corp',
       name: 'from before',
-      keyHash: hashOf(foreign),
+      keyHash: Bun.SHA256.hash(foreign, 'hex'),
       scopes: ['read'],
       foreign: true,
     };
@@ -413,7 +412,7 @@ describeInBrowser('the search of the operators', (browser) => {
       expect(await page.getByLabel('Search for').inputValue()).toBe('owner');
       for (const [meaning, text] of [
         ['Key id or fingerprint', ` ${id.toUpperCase()} `],
-        ['Key id or fingerprint', hashOf(key).slice(0, 12)],
+        ['Key id or fingerprint', fingerprint(key)],
         ['A whole key', key],
         ['Owner, exactly', key], // whatever the choice
         ['Key id or fingerprint', `  ${key} `],

@@ -7,7 +7,7 @@ import { databaseOf, executeAt, openDatabase } from '../../support/database-clie
 import { rows } from '../../support/everything.ts';
 import { labelled } from '../../support/labels.ts';
 import { call, post } from '../../support/mcp.ts';
-import { ADMINS, adminOf, bearer, createTestApp, type TestApp } from '../../support/test-app.ts';
+import { ADMINS, adminOf, bearer, createTestApp, fingerprint, type TestApp } from '../../support/test-app.ts';
 
 const DAY_MS = 86_400_000;
 const list = async (app: TestApp, input: object) => app.call('admin_list_keys', input, await adminOf(app));
@@ -16,7 +16,6 @@ const listOverMcp = async (app: TestApp, input: object) =>
   (await post(app, call('admin_list_keys', input), await adminOf(app))).body.result.structuredContent;
 const own = async (app: TestApp, name: string, input: object, sub = 'alice') =>
   (await app.call(name, input, await bearer(app, sub))).body;
-const fingerprint = (key: string) => Bun.SHA256.hash(key, 'hex').slice(0, 12);
 // biome-ignore lint/suspicious/noExplicitAny: tests read results of any shape
 const idsIn = ({ keys }: any): string[] => keys.map(({ id }: { id: string }) => id);
 

@@ -25,7 +25,7 @@ import { jsonLines, keysCommand, keysProcess, startKeys } from '../../support/ke
 import { startServer } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
 import { storeOn } from '../../support/store-mode.ts';
-import { bearer, createTestApp, eventsIn, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
+import { bearer, createTestApp, eventsIn, fingerprint, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
 import { advanceUntil, waitFor } from '../../support/wait-for.ts';
 
 /** A user who isn't root. */
@@ -373,7 +373,6 @@ test('every secret that has ended since is counted and named, not whole keys alo
   expect(stderr).toContain(
     'Replace the keys that are there (5) by those of the backup (5). Created or rotated since, they will be refused: 2. Revoked, deleted or rotated out since, they will work again: 4. Confirm with --yes',
   );
-  const fingerprint = (key: string) => Bun.SHA256.hash(key, 'hex').slice(0, 12);
   for (const [ended, { id, key }] of [
     ['revoked', revoked],
     ['deleted', deleted],

@@ -16,7 +16,7 @@ import { refusal } from '../../support/refusal.ts';
 import { startSlowStore } from '../../support/slow-store.ts';
 import { storeOn } from '../../support/store-mode.ts';
 import { startPrimary } from '../../support/template.ts';
-import { bearer, createTestApp, eventsIn, listedKeys, type TestApp } from '../../support/test-app.ts';
+import { bearer, createTestApp, eventsIn, fingerprint, listedKeys, type TestApp } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 const ENV = { OAUTH_REDIRECTS: 'loopback https://client.example/back', OAUTH_RESOURCES: 'https://other.example/mcp' };
@@ -325,7 +325,7 @@ describe('the trail', () => {
       how: 'oauth',
       actor: 'client.example',
       address: '127.0.0.1',
-      fingerprint: Bun.SHA256.hash(key, 'hex').slice(0, 12),
+      fingerprint: fingerprint(key),
     });
     const line = (await app.log()).find(({ event }) => event === 'API key handed to a client');
     expect(line).toMatchObject({
