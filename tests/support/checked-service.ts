@@ -1,6 +1,7 @@
 // Servers on one database behind one address, and a service that checks keys from memory: which ways of ending a key
 // there are, and how long after one was acknowledged the service still lets somebody in.
 
+import { expect } from 'bun:test';
 import { join } from 'node:path';
 import { callOver, userHeaders } from './client.ts';
 import { served } from './cluster.ts';
@@ -63,6 +64,7 @@ export async function startServers(mode: StoreMode, runtimes: readonly Runtime[]
   });
   return Object.assign(proxy, {
     servers,
+    questions: (): number => proxy.asked.get('/introspect') ?? 0,
     /** Passes each request on to the next server in turn. */
     url: `http://127.0.0.1:${front.port}`,
     async createKey(owner: string, scopes: readonly string[] = ['read'], input: object = {}): Promise<MadeKey> {
@@ -117,6 +119,14 @@ export async function decided<R extends { readonly ok: boolean; readonly status?
     const result = await check();
     if (result.ok || result.status !== 503) return result;
     await Bun.sleep(50);
+  }
+}
+
+/** Checks what is let in until no check is a question any more. */
+export async function remembered(at: Servers, check: () => Promise<{ readonly ok: boolean }>): Promise<void> {
+  for (let before = -1; before < at.questions(); await Bun.sleep(20)) {
+    before = at.questions();
+    expect((await check()).ok).toBe(true);
   }
 }
 

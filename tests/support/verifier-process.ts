@@ -34,14 +34,18 @@ export type Asked =
 
 export type VerifierProcess = Awaited<ReturnType<typeof startVerifier>>;
 
-const PYTHON = `
-import asyncio, json, logging, sys, threading, time, types
-logging.disable()
-sys.path.insert(0, sys.argv[1])
+/** What the client in Python imports of the SDK, which is not here. */
+export const WITHOUT_MCP = `import sys, types
 for name in ("mcp", "mcp.server", "mcp.server.auth", "mcp.server.auth.provider"):
     sys.modules[name] = types.ModuleType(name)
 sys.modules["mcp.server.auth.provider"].AccessToken = dict
-from concurrent.futures import ThreadPoolExecutor
+`;
+
+const PYTHON = `
+import asyncio, json, logging, sys, threading, time
+logging.disable()
+sys.path.insert(0, sys.argv[1])
+${WITHOUT_MCP}from concurrent.futures import ThreadPoolExecutor
 from verifier import KeyVerifier, Unavailable
 verifier, lock, loop = KeyVerifier(*sys.argv[2:5]), threading.Lock(), asyncio.new_event_loop()
 threading.Thread(target=loop.run_forever, daemon=True).start()

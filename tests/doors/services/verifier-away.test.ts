@@ -4,7 +4,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { createVerifier } from '../../../src/doors/services/verifier.ts';
-import { type Between, type Servers, startServers } from '../../support/checked-service.ts';
+import { type Between, remembered, type Servers, startServers } from '../../support/checked-service.ts';
 import { everything, rows } from '../../support/everything.ts';
 import { PROGRAMS, startVerifier, type VerifierProcess } from '../../support/verifier-process.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -26,16 +26,6 @@ describe.each(rows(PROGRAMS, 2))('on %s', (program) => {
     await client.kill();
     await at[Symbol.asyncDispose]();
   });
-
-  const questions = (): number => at.asked.get('/introspect') ?? 0;
-
-  /** Checks until no check is a question any more. */
-  async function remembered(key: string): Promise<void> {
-    for (let before = -1; before < questions(); await Bun.sleep(20)) {
-      before = questions();
-      expect((await client.decided({ key })).ok).toBe(true);
-    }
-  }
 
   /** Holds up requests of a path until `release`, or lets the server answer first, and holds up what it said. */
   function holdUp(path: string, when: 'before' | 'after' = 'before', others: Between = (_, passOn) => passOn()) {
@@ -63,7 +53,7 @@ describe.each(rows(PROGRAMS, 2))('on %s', (program) => {
 
   test(`strangers keep no known key out, and are at most ${QUESTIONS_MAX} questions at once`, async () => {
     const { key } = await at.createKey('alice');
-    await remembered(key);
+    await remembered(at, () => client.decided({ key }));
     let [asking, most] = [0, 0];
     at.between = async (path, passOn) => {
       if (path !== '/introspect') return passOn();
@@ -100,8 +90,8 @@ describe.each(rows(PROGRAMS, 2))('on %s', (program) => {
 
   test('a known key that needs more units is asked about though as many strangers wait as may', async () => {
     const { key } = await at.createKey('alice', ['read'], { rateLimit: { requests: 640, window: '1h' } }); // lends 20
-    await remembered(key);
-    const before = questions();
+    await remembered(at, () => client.decided({ key }));
+    const before = at.questions();
     at.between = async (path, passOn) => {
       if (path === '/introspect') await Bun.sleep(10); // strangers come faster than they are answered
       return passOn();
@@ -124,7 +114,7 @@ describe.each(rows(PROGRAMS, 2))('on %s', (program) => {
     isOver = true;
     await crowded;
     at.between = null;
-    expect(questions() - before).toBeGreaterThan(0);
+    expect(at.questions() - before).toBeGreaterThan(0);
     expect(said.filter((ok) => ok).length).toBeGreaterThan(0.9 * said.length); // all, if the machine is quiet
   }, 180_000);
 
@@ -166,22 +156,22 @@ describe.each(rows(PROGRAMS, 2))('on %s', (program) => {
 
   test('the first check waits for a server that stands still, the next ones do not, until it responds again', async () => {
     const { key } = await at.createKey('bob');
-    await remembered(key);
+    await remembered(at, () => client.decided({ key }));
     const gate = Promise.withResolvers<void>();
     at.between = async (_, passOn) => gate.promise.then(passOn);
-    const before = questions();
+    const before = at.questions();
     const many = Array.from({ length: 100 }, () => client.ask({ key: stranger() }));
     // Also those that waited for their turn: nobody asks for them any more.
     for (const first of await Promise.all(many)) expect(first).toMatchObject(UNAVAILABLE);
-    const asked = questions();
+    const asked = at.questions();
     expect(asked - before).toBeWithin(1, QUESTIONS_MAX + 1);
     for (let checks = 0; checks < 10; checks += 1)
       expect(await client.ask({ key: stranger() })).toMatchObject(UNAVAILABLE);
-    expect(questions()).toBe(asked);
+    expect(at.questions()).toBe(asked);
     at.between = null;
     gate.resolve();
     await waitFor(async () => (await client.ask({ key: stranger() })).status === 401);
-    await remembered(key);
+    await remembered(at, () => client.decided({ key }));
   }, 180_000);
 
   test('a Retry-After of 0, as proxies say, leaves the pauses before it asks again', async () => {
@@ -195,22 +185,22 @@ describe.each(rows(PROGRAMS, 2))('on %s', (program) => {
     const [first = 0, , third = 0] = askedMs;
     expect(third - first).toBeGreaterThan(700); // 0.25 and 0.5 s
     const { key } = await at.createKey('alice');
-    await remembered(key);
+    await remembered(at, () => client.decided({ key }));
   }, 180_000);
 
   test('a key over its limit is refused from memory for a moment, unless the check costs less', async () => {
     const { key } = await at.createKey('carol', ['read'], { rateLimit: { requests: 31, window: '1h' } });
     expect((await client.decided({ key, cost: 29 })).ok).toBe(true); // nothing is lent of a limit below 32
-    const before = questions();
+    const before = at.questions();
     const [, tookMs] = await timed(async () => {
       for (let checks = 0; checks < 20; checks += 1) {
         expect(await client.ask({ key, cost: 3 + (checks % 2) })).toMatchObject({ ok: false, status: 429 });
       }
     });
-    expect(questions() - before).toBeLessThanOrEqual(3 + tookMs / 1000); // a moment is a second
+    expect(at.questions() - before).toBeLessThanOrEqual(3 + tookMs / 1000); // a moment is a second
     expect((await client.decided({ key, cost: 2 })).ok).toBe(true);
-    const between = questions();
-    while (questions() === between) {
+    const between = at.questions();
+    while (at.questions() === between) {
       expect(await client.ask({ key, cost: 3 })).toMatchObject({ ok: false, status: 429 });
       await Bun.sleep(50);
     }
@@ -227,9 +217,9 @@ describe.each(rows(PROGRAMS, 2))('on %s', (program) => {
         return Response.json(rest);
       };
       for (let checks = 0; checks < 3; checks += 1) {
-        const before = questions();
+        const before = at.questions();
         expect((await client.decided({ key })).ok).toBe(true);
-        expect(questions()).toBeGreaterThan(before);
+        expect(at.questions()).toBeGreaterThan(before);
       }
       at.between = null;
     },
@@ -239,7 +229,7 @@ describe.each(rows(PROGRAMS, 2))('on %s', (program) => {
     'news without %s are none, and it goes on listening',
     async (member) => {
       const { key } = await at.createKey('erin');
-      await remembered(key);
+      await remembered(at, () => client.decided({ key }));
       at.between = async (path, passOn) => {
         const response = await passOn();
         if (path !== '/changes') return response;
@@ -247,12 +237,12 @@ describe.each(rows(PROGRAMS, 2))('on %s', (program) => {
         return Response.json(rest);
       };
       await waitFor(async () => {
-        const before = questions();
+        const before = at.questions();
         await client.ask({ key });
-        return questions() > before; // it knows too little
+        return at.questions() > before; // it knows too little
       });
       at.between = null;
-      await remembered(key);
+      await remembered(at, () => client.decided({ key }));
     },
     180_000,
   );
@@ -261,30 +251,30 @@ describe.each(rows(PROGRAMS, 2))('on %s', (program) => {
     'a 200 that is not of the server, with %s, is no answer',
     async (inPlace) => {
       const { key } = await at.createKey('kim');
-      await remembered(key);
+      await remembered(at, () => client.decided({ key }));
       at.between = async () => new Response(inPlace);
       while ((await client.ask({ key })).ok) await Bun.sleep(50); // as long as it knows enough
       for (const asked of [key, 'never seen']) expect(await client.ask({ key: asked })).toMatchObject(UNAVAILABLE);
       at.between = null;
-      await remembered(key);
+      await remembered(at, () => client.decided({ key }));
     },
     180_000,
   );
 
   test('what says only that a token is unknown is no news of changes', async () => {
     const { key } = await at.createKey('kim');
-    await remembered(key);
+    await remembered(at, () => client.decided({ key }));
     at.between = async () => new Response('{"active":false}');
     while ((await client.ask({ key })).ok) await Bun.sleep(50); // as long as it knows enough
     at.between = null;
-    await remembered(key);
+    await remembered(at, () => client.decided({ key }));
   }, 180_000);
 
   test('units that were told while a question was on its way are not lent once more', async () => {
     /** Returns how many checks the answer let in; null if a busy machine kept the client from knowing enough. */
     async function lentAfterHeldAnswer(): Promise<number | null> {
       const { key } = await at.createKey('frank', ['read'], { rateLimit: { requests: 320, window: '1h' } });
-      await remembered(key);
+      await remembered(at, () => client.decided({ key }));
       let isBusy = false;
       async function check(): Promise<void> {
         if (!(await client.ask({ key })).ok) isBusy = true;
@@ -300,10 +290,10 @@ describe.each(rows(PROGRAMS, 2))('on %s', (program) => {
       await waitFor(() => (at.asked.get('/changes') ?? 0) > heard + 2); // that is told
       release();
       await Bun.sleep(100);
-      const before = questions();
+      const before = at.questions();
       let letIn = 0;
       // The check that asks for more is the last: its question arrives before the next check, on a busy machine too.
-      for (; questions() === before && !isBusy; await Bun.sleep(100), letIn += 1) await check();
+      for (; at.questions() === before && !isBusy; await Bun.sleep(100), letIn += 1) await check();
       return isBusy ? null : letIn;
     }
     // 10 less the told one, until 2 are left. A check that a busy machine counts late only adds: the least of three counts.

@@ -3,12 +3,12 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { type MadeKey, type Servers, startServers } from '../../support/checked-service.ts';
+import { type MadeKey, remembered, type Servers, startServers } from '../../support/checked-service.ts';
 import { run } from '../../support/command.ts';
 import { ROOT } from '../../support/documents.ts';
 import { everything, rows } from '../../support/everything.ts';
 import { temporaryFolder } from '../../support/folder.ts';
-import { type Asked, startVerifier, type VerifierProcess } from '../../support/verifier-process.ts';
+import { startVerifier, type VerifierProcess, WITHOUT_MCP } from '../../support/verifier-process.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 /** Where the client is. */
@@ -22,13 +22,6 @@ test('it has at most 260 lines', async () => {
   const text = await Bun.file(join(RECIPES, 'verifier.py')).text();
   expect(text.split('\n').length - 1).toBeLessThanOrEqual(260);
 });
-
-/** What the client imports of the SDK, which is not here. */
-const WITHOUT_MCP = `import sys, types
-for name in ("mcp", "mcp.server", "mcp.server.auth", "mcp.server.auth.provider"):
-    sys.modules[name] = types.ModuleType(name)
-sys.modules["mcp.server.auth.provider"].AccessToken = dict
-`;
 
 describe.skipIf(python === null)('with python3', () => {
   let at: Servers;
@@ -65,15 +58,6 @@ print(len(named) > 5, [name for name in named if name.split(".")[0] not in sys.s
     expect({ stdout, stderr }).toEqual({ stdout: 'True []\n', stderr: '' });
   });
 
-  const questions = (): number => at.asked.get('/introspect') ?? 0;
-  /** Checks until no check is a question any more. */
-  async function remembered(line: Asked): Promise<void> {
-    for (let before = -1; before < questions(); await Bun.sleep(20)) {
-      before = questions();
-      expect((await client.decided(line)).ok).toBe(true);
-    }
-  }
-
   const [KEYS, CHECKS] = [200, everything ? 100 : 40];
   test(`of ${CHECKS} checks of each of ${KEYS} keys few are questions`, async () => {
     await using own = await startServers('embedded', ['bun'], { REVOCATION_LAG_MAX_MS: '60000' }); // no news is late
@@ -82,7 +66,7 @@ print(len(named) > 5, [name for name in named if name.split(".")[0] not in sys.s
     for (let made = 0; made < KEYS; made += 1) keys.push((await own.createKey('carol')).key);
     expect((await asks.ask({ keys, times: CHECKS })).good).toBe(KEYS * CHECKS);
     // A lease is of 31 units, and with a quarter left the next one is asked for.
-    expect(own.asked.get('/introspect')).toBeLessThanOrEqual(KEYS * (1 + Math.ceil(CHECKS / 25)));
+    expect(own.questions()).toBeLessThanOrEqual(KEYS * (1 + Math.ceil(CHECKS / 25)));
     await asks.end();
   }, 180_000);
 
@@ -127,11 +111,11 @@ client.close()`,
 
   test('a cost that is none, from memory too, lets nobody in', async () => {
     const { key } = await at.createKey('grace');
-    await remembered({ key });
+    await remembered(at, () => client.decided({ key }));
     for (const cost of [0, -5, 0.5, 1001]) {
       expect(await client.ask({ key, cost })).toMatchObject({ ok: false, status: 503 });
     }
-    await remembered({ key });
+    await remembered(at, () => client.decided({ key }));
   });
 
   test('what is no key, and no scopes, lets nobody in', async () => {
@@ -224,7 +208,7 @@ verifier.close()`);
     const service = await unbound.createKey('operator', ['introspect']);
     const busy = await startVerifier('python3', unbound.url, service);
     const { key } = await unbound.createKey('alice');
-    const asked = () => unbound.asked.get('/introspect') ?? 0;
+    const asked = () => unbound.questions();
     for (const begunMs = performance.now(); performance.now() < begunMs + (everything ? 3 : 1) * BOUND_MS; ) {
       await busy.ask({ key, cost: 1000 });
     }
@@ -350,7 +334,7 @@ urllib.request.urlopen("${own.url}/closed")
 check.join()
 print(said[0].ok, said[0].code if not said[0].ok else "")`);
       expect(stdout).toBe('False store_unavailable\n');
-      expect(own.asked.get('/introspect') ?? 0).toBe(slow === '/introspect' ? 1 : 0);
+      expect(own.questions()).toBe(slow === '/introspect' ? 1 : 0);
     },
     180_000,
   );

@@ -11,6 +11,7 @@ import {
   lastYesAfter,
   lateEndings,
   type MadeKey,
+  remembered,
   type Servers,
   startServers,
 } from '../../support/checked-service.ts';
@@ -49,16 +50,6 @@ afterAll(async () => {
 async function verifierOf(of: Servers): Promise<Verifier> {
   const { id, key } = await of.createKey('operator', ['introspect']);
   return createVerifier({ url: of.url, id, key, onError: () => undefined });
-}
-
-const questions = (of = at): number => of.asked.get('/introspect') ?? 0;
-
-/** Checks until no check is a question any more. */
-async function remembered(key: string): Promise<void> {
-  for (let before = -1; before < questions(); await Bun.sleep(20)) {
-    before = questions();
-    expect((await decided(() => verifier.verify(key))).ok).toBe(true);
-  }
 }
 
 test('a good key is let in, with who is behind it', async () => {
@@ -131,7 +122,7 @@ test.each(rows(LIMITS, 1))(
       await Bun.sleep(0);
     }
     expect(late.size).toBeLessThan(0.6 * CHECKS); // on a quiet machine there is none
-    expect(questions(own)).toBeLessThanOrEqual(questionsMax + late.size * keys.length);
+    expect(own.questions()).toBeLessThanOrEqual(questionsMax + late.size * keys.length);
     await asks.close();
   },
   180_000,
@@ -139,10 +130,10 @@ test.each(rows(LIMITS, 1))(
 
 test('one that is asked about by many at once is one question', async () => {
   const { key } = await alone.createKey('carol');
-  const before = questions(alone);
+  const before = alone.questions();
   const all = await Promise.all(Array.from({ length: 20 }, () => ofAlone.verify(key)));
   expect(all.every(({ ok }) => ok)).toBe(true);
-  expect(questions(alone) - before).toBe(1);
+  expect(alone.questions() - before).toBe(1);
 });
 
 test('what is let in shows as uses, and counts against the limit', async () => {
@@ -177,9 +168,9 @@ test("an owner's quota that is used up is said to be of all keys, as at the serv
 test('a call that costs more than a lease has is a question', async () => {
   const { key } = await alone.createKey('erin', ['read'], { rateLimit: { requests: 320, window: '1h' } });
   await ofAlone.verify(key);
-  const before = questions(alone);
+  const before = alone.questions();
   expect((await ofAlone.verify(key, { cost: 300 })).ok).toBe(true);
-  expect(questions(alone) - before).toBe(1);
+  expect(alone.questions() - before).toBe(1);
   expect(await ofAlone.verify(key, { cost: 20 })).toMatchObject({ status: 429 });
 });
 
@@ -188,20 +179,20 @@ test('a cost that is none, from memory too, lets nobody in and says so; no quest
   const { id, key: own } = await at.createKey('operator', ['introspect']);
   const said: string[] = [];
   const told = createVerifier({ url: at.url, id, key: own, onError: ({ message }) => void said.push(message) });
-  await remembered(key);
-  const before = questions();
+  await remembered(at, () => decided(() => verifier.verify(key)));
+  const before = at.questions();
   for (const cost of [0, -5, 0.5, 1001, 1e9, Number.NaN, Number.POSITIVE_INFINITY, '2' as unknown as number]) {
     for (const each of [verifier, told])
       expect(await each.verify(key, { cost })).toMatchObject({ ok: false, status: 503 });
   }
-  expect(questions()).toBe(before);
+  expect(at.questions()).toBe(before);
   expect(said).toEqual([
     `mcp-key-server/verifier: ${at.url}: verify: expected only scopes, a list, and cost, a whole number from 1 to 1000`,
   ]);
   await told.close();
   const heard = at.asked.get('/changes') ?? 0;
   await waitFor(() => (at.asked.get('/changes') ?? 0) > heard + 2 && verifier.knownForMs() < BOUND_MS);
-  await remembered(key);
+  await remembered(at, () => decided(() => verifier.verify(key)));
 });
 
 test('a key that has ended, in whatever way, is refused within the bound, as at a server', async () => {
@@ -369,7 +360,7 @@ const WRONG: readonly [string, { key?: unknown; demand?: unknown }, object][] = 
 ];
 test('what is no key, and no demand, lets nobody in, though a good key is in memory', async () => {
   const { key: good } = await at.createKey('ida');
-  await remembered(good);
+  await remembered(at, () => decided(() => verifier.verify(good)));
   for (const [what, { key = good, demand }, refused] of WRONG) {
     const answer = await verifier.verify(key as string, demand as undefined);
     expect({ what, ...answer }).toMatchObject({ what, ok: false, ...refused });
