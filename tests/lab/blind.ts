@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Glob } from 'bun';
+import { seeded } from '../support/model-user.ts';
 
 const SRC = join(import.meta.dir, '../../src');
 const WORDS =
@@ -12,17 +13,6 @@ const WORDS =
 const LINES = 20;
 
 const { values } = parseArgs({ options: { seed: { type: 'string', default: '1' }, answers: { type: 'boolean' } } });
-
-/** Returns numbers from 0 up to 1 that only the seed decides (mulberry32). */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 /** A line of code that says something: no import, comment or bracket alone. */
 const isTelling = (line: string): boolean =>
@@ -37,7 +27,7 @@ const lines = [...new Glob('**/*.{ts,js}').scanSync(SRC)]
       .map((line) => ({ file, line: line.trim() })),
   )
   .filter(({ line }) => isTelling(line));
-const random = randomFrom(Number(values.seed));
+const random = seeded(Number(values.seed));
 for (let nth = 1; nth <= LINES; nth++) {
   const [drawn] = lines.splice(Math.floor(random() * lines.length), 1);
   console.log(`${nth}. ${values.answers ? `${drawn?.file}: ` : ''}${drawn?.line}`);
