@@ -5,17 +5,10 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { DOORS, removeDoor, typeErrors } from '../lab/doors.ts';
 import { callOver, userHeaders } from '../support/client.ts';
+import { post, request } from '../support/mcp.ts';
 import { startServer, untilOpen } from '../support/server-process.ts';
 import { copyOfSource } from '../support/source.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
-
-const MCP_HEADERS = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
-const GET_DATA = JSON.stringify({
-  jsonrpc: '2.0',
-  id: 1,
-  method: 'tools/call',
-  params: { name: 'get_data', arguments: {} },
-});
 
 const whole = copyOfSource();
 beforeAll(async () => {
@@ -44,9 +37,7 @@ describe.each(Object.keys(DOORS))('without %s', (door) => {
       noted(await call('get_data', {}, { 'x-api-key': key }));
       noted(await fetch(`${url}/verify?scope=read`, { headers: { 'x-api-key': key } }));
       noted(await call('list_api_keys'));
-      noted(
-        await fetch(`${url}/mcp`, { method: 'POST', headers: { ...MCP_HEADERS, 'x-api-key': key }, body: GET_DATA }),
-      );
+      noted(await post(server, request('tools/call', { name: 'get_data', arguments: {} }), { 'x-api-key': key }));
       noted(await call('rotate_api_key', { keyId: id, overlapHours: 1 }));
       noted(await call('revoke_api_key', { keyId: id }));
       noted(await call('delete_api_key', { keyId: id }));
