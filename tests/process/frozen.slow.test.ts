@@ -3,7 +3,7 @@
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { awayFromMidnight, callers, makeKey, startServers, sumOf, use, usesToday } from '../support/callers.ts';
+import { awayFromMidnight, callers, limitedKey, startSeveral, sumOf, use, usesToday } from '../support/callers.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { served } from '../support/cluster.ts';
 import { folderWith } from '../support/folder.ts';
@@ -85,9 +85,9 @@ test('a key goes on counting while the database is away, and each of its uses ar
   const sqld = started.use(await startSqld());
   // Far longer than this takes: a process that is cut off for longer than the bound refuses, whatever the limit.
   const env = { ...sqld.env, RATE_LIMIT_REQUESTS: '0', REVOCATION_LAG_MAX_MS: '60000' };
-  const servers = await startServers(started, 2, env);
+  const servers = await startSeveral(started, 2, env);
   const [first, second] = servers as [(typeof servers)[0], (typeof servers)[0]];
-  const key = await makeKey(first, { rateLimit: { requests: LIMIT, window: '366d' } });
+  const key = await limitedKey(first, { rateLimit: { requests: LIMIT, window: '366d' } });
   const calls = (count: number) =>
     Promise.all(
       servers.map((server) =>
@@ -109,7 +109,7 @@ test('a key goes on counting while the database is away, and each of its uses ar
   expect(all).toBeGreaterThanOrEqual(LIMIT);
   await waitFor(async () => (await usesToday(first, key)) === all);
   expect(await Promise.all(servers.map((server) => server.stop()))).toEqual([0, 0]);
-  const [next] = await startServers(started, 1, env);
+  const [next] = await startSeveral(started, 1, env);
   if (next === undefined) throw new Error('none started');
   expect(await usesToday(next, key)).toBe(all);
   expect((await use(next, key)).body.code).toBe('rate_limited');

@@ -1,6 +1,6 @@
 // Real servers on one database, and callers who use one key at them until each of them refuses it.
 
-import { callOver, userHeaders } from './client.ts';
+import { callOver, userHeaders, userOn } from './client.ts';
 import { type ServerProcess, startServer } from './server-process.ts';
 import { TEST_SECRET } from './test-app.ts';
 import { waitFor } from './wait-for.ts';
@@ -17,7 +17,7 @@ export async function awayFromMidnight(): Promise<void> {
   if (leftMs < AWAY_MS) await Bun.sleep(leftMs + 2000);
 }
 
-export const startServers = (
+export const startSeveral = (
   started: AsyncDisposableStack,
   count: number,
   env: Record<string, string>,
@@ -33,9 +33,8 @@ export interface LimitedKey {
   readonly key: string;
 }
 
-export async function makeKey({ url }: { url: string }, limits: object): Promise<LimitedKey> {
-  const input = { name: 'k', scopes: ['read'], ...limits };
-  const { status, body } = await callOver(url, 'create_api_key', input, await userHeaders('alice'));
+export async function limitedKey(server: { url: string }, limits: object): Promise<LimitedKey> {
+  const { status, body } = await (await userOn(server)).create(limits);
   if (status !== 200) throw new Error(JSON.stringify(body));
   return body;
 }
@@ -104,7 +103,7 @@ export async function callers(
 export const sumOf = (all: readonly Seen[]): number => all.reduce((sum, { accepted }) => sum + accepted, 0);
 
 /** Calls a second at the busiest: the most in any half second, doubled. */
-export function busiestRate(all: readonly Seen[]): number {
+export function busiestRate(all: readonly Pick<Seen, 'atMs'>[]): number {
   let most = 0;
   for (const { atMs } of all) {
     for (let from = 0, to = 0; to < atMs.length; to += 1) {

@@ -7,9 +7,9 @@ import {
   busiestRate,
   CALLERS_EACH,
   callers,
-  makeKey,
+  limitedKey,
   type Seen,
-  startServers,
+  startSeveral,
   sumOf,
   use,
   usesToday,
@@ -43,7 +43,7 @@ async function started8(started: AsyncDisposableStack, mode: 'embedded' | 'remot
   return { ...servers, proxy };
 
   async function startOn(env: Record<string, string>) {
-    return { env, servers: await startServers(started, PROCESSES, env), proxy: null };
+    return { env, servers: await startSeveral(started, PROCESSES, env), proxy: null };
   }
 }
 
@@ -64,7 +64,7 @@ test.each([
       [{ rateLimit: { requests: LIMIT, window: '366d' } }, 0],
       [{ quota: { requests: LIMIT, period: 'month' } }, PAUSE_MS],
     ] as const) {
-      const even = await makeKey(first, limits);
+      const even = await limitedKey(first, limits);
       const seen = await Promise.all(servers.map((server) => callers(server, even, { pauseMs })));
       expect(seen.flatMap(({ others }) => others)).toEqual([]);
       const accepted = sumOf(seen);
@@ -78,7 +78,7 @@ test.each([
       }
       counted.push([even, accepted] as const);
 
-      const skewed = await makeKey(first, limits);
+      const skewed = await limitedKey(first, limits);
       const alone = await callers(second, skewed);
       expect([alone.accepted, alone.others]).toEqual([LIMIT, []]);
       await waitFor(async () => (await usesToday(first, skewed)) === LIMIT);
@@ -91,7 +91,7 @@ test.each([
       for (const [key, accepted] of counted) await waitFor(async () => (await usesToday(server, key)) === accepted);
     }
     await Promise.all(servers.map((server) => server.stop()));
-    const [next] = await startServers(started, 1, env);
+    const [next] = await startSeveral(started, 1, env);
     if (next === undefined) throw new Error('none started');
     for (const [key, accepted] of counted) {
       expect(await usesToday(next, key)).toBe(accepted);
@@ -111,9 +111,9 @@ test.each(['embedded', 'remote'] as const)(
       RATE_LIMIT_REQUESTS: '0',
       REVOCATION_LAG_MAX_MS: '1000',
     };
-    const servers = await startServers(started, PROCESSES, env);
+    const servers = await startSeveral(started, PROCESSES, env);
     const [first] = servers as [(typeof servers)[0]];
-    const key = await makeKey(first, { rateLimit: { requests: LIMIT, window: '366d' } });
+    const key = await limitedKey(first, { rateLimit: { requests: LIMIT, window: '366d' } });
     for (const server of servers) expect((await use(server, key)).status).toBe(200);
     const narrowed = await keysCommand(env, ['update', key.id, '--limit', '1/366d']);
     expect(narrowed.code).toBe(0);
@@ -130,10 +130,10 @@ test.each(['embedded', 'remote'] as const)(
     await using started = new AsyncDisposableStack();
     await awayFromMidnight();
     const env = { ...started.use(await startStore(mode)).env(), ...CALM };
-    const [killed, stopped, other] = await startServers(started, 3, env);
+    const [killed, stopped, other] = await startSeveral(started, 3, env);
     if (killed === undefined || stopped === undefined || other === undefined) throw new Error('not started');
     const limits = { rateLimit: { requests: KILLED_LIMIT, window: '366d' } };
-    const [lost, kept] = [await makeKey(other, limits), await makeKey(other, limits)];
+    const [lost, kept] = [await limitedKey(other, limits), await limitedKey(other, limits)];
     const ends = { done: ({ others }: Seen) => others.length > 0 };
     const work = Promise.all([callers(killed, lost, ends), callers(stopped, kept, ends)]);
     await waitFor(async () => (await usesToday(other, lost)) > 0 && (await usesToday(other, kept)) > 0);
