@@ -7,7 +7,7 @@ import { encodePart, handmade } from '../support/handmade-token.ts';
 import { createIssuer, createKey, type Issuer, type IssuerKey, JWKS_PATH } from '../support/issuer.ts';
 import { shared } from '../support/shared.ts';
 import { createTestApp, sharedApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
-import { expectRefused } from './refused-token.ts';
+import { expectRefused, present } from './refused-token.ts';
 
 const issuer = await shared(createIssuer());
 const app = await sharedApp({ env: { JWT_SECRET: undefined, JWT_ISSUER: issuer.url } });
@@ -23,8 +23,7 @@ const claims = (changed: JWTPayload = {}) => ({
 });
 const tokenOf = (changed: JWTPayload, options?: Parameters<Issuer['token']>[1]) =>
   issuer.token(claims(changed), options);
-const statusOf = async (token: string, at = app) =>
-  (await at.call('list_api_keys', {}, { authorization: `Bearer ${token}` })).status;
+const statusOf = async (token: string, at = app) => (await present(at, token)).status;
 
 /** With another key set than `first` alone. */
 async function withKeys(keys: readonly IssuerKey[], check: () => Promise<void>): Promise<void> {

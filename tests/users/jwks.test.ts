@@ -6,7 +6,8 @@ import { createLog } from '../../src/start/package/index.ts';
 import { createJwks } from '../../src/users/jwks.ts';
 import { testClock } from '../support/clock.ts';
 import { createIssuer, createKey, type Issuer, JWKS_PATH } from '../support/issuer.ts';
-import { createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
+import { createTestApp, type TestApp } from '../support/test-app.ts';
+import { present } from './refused-token.ts';
 
 const SECOND_MS = 1000;
 const MINUTE_MS = 60_000;
@@ -26,11 +27,8 @@ afterEach(async () => {
 const tokenFor = (options?: Parameters<Issuer['token']>[1], claims: Record<string, unknown> = {}) =>
   issuer.token({ sub: 'alice', aud: app.url, exp: app.clock.nowMs() / 1000 + 36_000, ...claims }, options);
 
-const present = (token: string): Promise<TestResponse> =>
-  app.call('list_api_keys', {}, { authorization: `Bearer ${token}` });
-
 async function expectUnavailable(token: string): Promise<void> {
-  const response = await present(token);
+  const response = await present(app, token);
   expect(response.body).toMatchObject({ status: 503, code: 'auth_unavailable' });
   expect(response.headers.get('retry-after')).toBe('1');
   expect(response.headers.get('www-authenticate')).toBeNull();
@@ -38,12 +36,12 @@ async function expectUnavailable(token: string): Promise<void> {
 
 test.each(['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA'])('a token signed with %s is accepted', async (alg) => {
   issuer.keys = [await createKey(alg, 'only')];
-  expect((await present(await tokenFor())).status).toBe(200);
+  expect((await present(app, await tokenFor())).status).toBe(200);
 });
 
 test('the key set is fetched once for many callers at once, and for many tokens', async () => {
   const tokens = await Promise.all(Array.from({ length: 20 }, (_, n) => tokenFor({}, { sub: `user-${n}` })));
-  const responses = await Promise.all(tokens.map((token) => present(token)));
+  const responses = await Promise.all(tokens.map((token) => present(app, token)));
   expect(responses.map(({ status }) => status)).toEqual(tokens.map(() => 200));
   expect(issuer.hits(JWKS_PATH)).toBe(1);
 });
@@ -53,56 +51,56 @@ test.each([
   ['without kid', undefined, undefined],
 ])('a key %s that came after the last fetch is used at once', async (_, old, kid) => {
   issuer.keys = [await createKey('ES256', old)];
-  await present(await tokenFor());
+  await present(app, await tokenFor());
   issuer.keys = [await createKey('ES256', kid)];
-  expect((await present(await tokenFor())).status).toBe(200);
+  expect((await present(app, await tokenFor())).status).toBe(200);
 });
 
 test('made-up kids cause one fetch in ten seconds, and keep no known key from being accepted', async () => {
-  await present(await tokenFor());
+  await present(app, await tokenFor());
   for (let n = 0; n < 20; n += 1) {
     const madeUp = await tokenFor({ header: { kid: `made-up-${n}` } });
-    expect((await present(madeUp)).body.code).toBe('invalid_token');
+    expect((await present(app, madeUp)).body.code).toBe('invalid_token');
   }
   expect(issuer.hits(JWKS_PATH)).toBe(2);
-  expect((await present(await tokenFor())).status).toBe(200);
+  expect((await present(app, await tokenFor())).status).toBe(200);
   app.clock.advance(10 * SECOND_MS - 1);
-  await present(await tokenFor({ header: { kid: 'too early' } }));
+  await present(app, await tokenFor({ header: { kid: 'too early' } }));
   expect(issuer.hits(JWKS_PATH)).toBe(2);
   app.clock.advance(1);
-  await present(await tokenFor({ header: { kid: 'another' } }));
+  await present(app, await tokenFor({ header: { kid: 'another' } }));
   expect(issuer.hits(JWKS_PATH)).toBe(3);
 });
 
 test('a verdict ends when its key is seen to have left the set', async () => {
   const old = await tokenFor();
-  expect((await present(old)).status).toBe(200);
+  expect((await present(app, old)).status).toBe(200);
   issuer.keys = [await createKey('ES256', 'second')];
-  expect((await present(await tokenFor())).status).toBe(200); // fetched for its unknown kid
-  expect((await present(old)).body.code).toBe('invalid_token');
+  expect((await present(app, await tokenFor())).status).toBe(200); // fetched for its unknown kid
+  expect((await present(app, old)).body.code).toBe('invalid_token');
 });
 
 test('a key that left the set is refused five minutes after the last fetch, whoever asks', async () => {
   const early = await tokenFor();
-  await present(early);
+  await present(app, early);
   app.clock.advance(4 * MINUTE_MS);
   const late = await tokenFor({}, { sub: 'bob' });
-  expect((await present(late)).status).toBe(200); // a verdict of its own, younger than the set
+  expect((await present(app, late)).status).toBe(200); // a verdict of its own, younger than the set
   issuer.keys = [];
   app.clock.advance(MINUTE_MS - 1);
-  expect((await present(late)).status).toBe(200);
+  expect((await present(app, late)).status).toBe(200);
   app.clock.advance(1);
-  expect((await present(late)).body.code).toBe('invalid_token');
+  expect((await present(app, late)).body.code).toBe('invalid_token');
 });
 
 test('a key that left the set while the machine slept verifies nothing afterwards, known token or not', async () => {
   const known = await tokenFor();
   const unseen = await tokenFor({}, { sub: 'bob' });
-  expect((await present(known)).status).toBe(200);
+  expect((await present(app, known)).status).toBe(200);
   issuer.keys = [];
   app.clock.sleep(5 * MINUTE_MS);
-  expect((await present(unseen)).body.code).toBe('invalid_token');
-  expect((await present(known)).body.code).toBe('invalid_token');
+  expect((await present(app, unseen)).body.code).toBe('invalid_token');
+  expect((await present(app, known)).body.code).toBe('invalid_token');
 });
 
 test('a set that was on its way while the machine slept is fetched again', async () => {
@@ -114,19 +112,19 @@ test('a set that was on its way while the machine slept is fetched again', async
     app.clock.sleep(60 * MINUTE_MS);
     return Response.json(before);
   });
-  expect((await present(token)).body.code).toBe('invalid_token');
+  expect((await present(app, token)).body.code).toBe('invalid_token');
 });
 
 test('a wall clock that is set forward costs a fetch, one that is set back prolongs nothing', async () => {
   const token = await tokenFor();
-  expect((await present(token)).status).toBe(200);
+  expect((await present(app, token)).status).toBe(200);
   app.clock.setNow(app.clock.nowMs() + 60 * MINUTE_MS);
-  expect([(await present(token)).status, issuer.hits(JWKS_PATH)]).toEqual([200, 2]);
+  expect([(await present(app, token)).status, issuer.hits(JWKS_PATH)]).toEqual([200, 2]);
   app.clock.setNow(app.clock.nowMs() - 30 * MINUTE_MS);
-  expect([(await present(token)).status, issuer.hits(JWKS_PATH)]).toEqual([200, 2]);
+  expect([(await present(app, token)).status, issuer.hits(JWKS_PATH)]).toEqual([200, 2]);
   issuer.keys = [];
   app.clock.advance(5 * MINUTE_MS);
-  expect((await present(token)).body.code).toBe('invalid_token');
+  expect((await present(app, token)).body.code).toBe('invalid_token');
 });
 
 test('an unchanged set that is fetched again keeps the verdicts reached with it', async () => {
@@ -149,22 +147,22 @@ test('an unchanged set that is fetched again keeps the verdicts reached with it'
 
 test('a token without kid is tried against every key that fits', async () => {
   issuer.keys = [await createKey('ES256'), await createKey('ES256'), await createKey('RS256')];
-  for (const key of issuer.keys) expect((await present(await tokenFor({ key }))).status).toBe(200);
+  for (const key of issuer.keys) expect((await present(app, await tokenFor({ key }))).status).toBe(200);
   const stranger = await createKey('ES256');
-  expect((await present(await tokenFor({ key: stranger }))).body.code).toBe('invalid_token');
+  expect((await present(app, await tokenFor({ key: stranger }))).body.code).toBe('invalid_token');
 });
 
 test('of many keys that fit a token without kid, the first eight are tried', async () => {
   issuer.keys = await Promise.all(Array.from({ length: 9 }, () => createKey('ES256')));
   const codes: unknown[] = [];
-  for (const key of issuer.keys.slice(7)) codes.push((await present(await tokenFor({ key }))).status);
+  for (const key of issuer.keys.slice(7)) codes.push((await present(app, await tokenFor({ key }))).status);
   expect(codes).toEqual([200, 401]);
 });
 
 test('a signature that is wrong for a known kid is refused without asking the issuer', async () => {
-  await present(await tokenFor());
+  await present(app, await tokenFor());
   const impostor = await createKey('ES256', 'first');
-  expect((await present(await tokenFor({ key: impostor }))).body.code).toBe('invalid_token');
+  expect((await present(app, await tokenFor({ key: impostor }))).body.code).toBe('invalid_token');
   expect(issuer.hits(JWKS_PATH)).toBe(1);
 });
 
@@ -177,9 +175,9 @@ test('useless entries of a key set do not spoil the good ones', async () => {
     { kty: 'new' },
   ];
   issuer.overrides.set(JWKS_PATH, () => Response.json({ keys: [...useless, ...keys.map(({ jwk }) => jwk)] }));
-  expect((await present(await tokenFor())).status).toBe(200);
+  expect((await present(app, await tokenFor())).status).toBe(200);
   const broken = await tokenFor({ header: { kid: 'broken' } });
-  expect((await present(broken)).body.code).toBe('invalid_token');
+  expect((await present(app, broken)).body.code).toBe('invalid_token');
 });
 
 test('a key too short to be used does not keep a token without kid from the next one that fits', async () => {
@@ -187,9 +185,9 @@ test('a key too short to be used does not keep a token without kid from the next
   const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 1024 });
   const short = { ...publicKey.export({ format: 'jwk' }), alg: 'RS256', use: 'sig' };
   issuer.overrides.set(JWKS_PATH, () => Response.json({ keys: [short, good.jwk] }));
-  expect((await present(await tokenFor({ key: good }))).status).toBe(200);
+  expect((await present(app, await tokenFor({ key: good }))).status).toBe(200);
   const stranger = await createKey('RS256');
-  expect((await present(await tokenFor({ key: stranger }))).body.code).toBe('invalid_token');
+  expect((await present(app, await tokenFor({ key: stranger }))).body.code).toBe('invalid_token');
 });
 
 const UNUSABLE: [string, (issuer: Issuer) => Response][] = [
@@ -214,7 +212,7 @@ test.each(UNUSABLE)(
     expect([issuer.hits(JWKS_PATH), issuer.hits('/good')]).toEqual([1, 0]);
     issuer.overrides.clear();
     app.clock.advance(SECOND_MS);
-    expect((await present(token)).status).toBe(200);
+    expect((await present(app, token)).status).toBe(200);
   },
 );
 
@@ -252,10 +250,10 @@ test('an issuer that never responds is given up after five seconds', async () =>
 
 test('an issuer that is away is 503 for new tokens, not for those whose key is known', async () => {
   const known = await tokenFor();
-  expect((await present(known)).status).toBe(200);
+  expect((await present(app, known)).status).toBe(200);
   await issuer[Symbol.asyncDispose]();
-  expect((await present(known)).status).toBe(200);
-  expect((await present(await tokenFor({}, { sub: 'bob' }))).status).toBe(200);
+  expect((await present(app, known)).status).toBe(200);
+  expect((await present(app, await tokenFor({}, { sub: 'bob' }))).status).toBe(200);
   await expectUnavailable(await tokenFor({ header: { kid: 'unknown' } }));
   await expectUnavailable(await tokenFor({ header: { kid: 'unknown' } })); // in the pause, too
   app.clock.advance(5 * MINUTE_MS);
@@ -266,11 +264,11 @@ test('an outage is logged once, with its reason, and so is its end', async () =>
   issuer.overrides.set(JWKS_PATH, () => new Response('no', { status: 500 }));
   const token = await tokenFor();
   for (let n = 0; n < 3; n += 1) {
-    await present(token);
+    await present(app, token);
     app.clock.advance(SECOND_MS);
   }
   issuer.overrides.clear();
-  await present(token);
+  await present(app, token);
   const lines = (await app.log()).filter(({ event }) => event.startsWith('key set'));
   expect(lines).toMatchObject([
     { level: 'warn', event: 'key set out of reach', reason: 'the key set answered 500' },

@@ -6,8 +6,8 @@ import { generateKeyPairSync } from 'node:crypto';
 import { SignJWT } from 'jose';
 import { encodePart, handmade } from '../support/handmade-token.ts';
 import { sendOverSocket } from '../support/http-socket.ts';
-import { createTestApp, type Env, sharedApp, TEST_SECRET, type TestResponse } from '../support/test-app.ts';
-import { expectRefused } from './refused-token.ts';
+import { createTestApp, type Env, sharedApp, TEST_SECRET } from '../support/test-app.ts';
+import { expectRefused, present } from './refused-token.ts';
 
 const app = await sharedApp();
 
@@ -24,9 +24,7 @@ const token = (changed: object = {}, header: object = {}, secret?: string) =>
 /** With claims as they are written. */
 const written = (payload: unknown) => handmade(HS256, payload);
 
-const present = (sent: string, at = app): Promise<TestResponse> =>
-  at.call('list_api_keys', {}, { authorization: `Bearer ${sent}` });
-const statusOf = async (sent: string, at = app) => (await present(sent, at)).status;
+const statusOf = async (sent: string, at = app) => (await present(at, sent)).status;
 
 type Made = () => string | Promise<string>;
 const refused = (what: string, rows: readonly (readonly [string, Made])[]) =>
@@ -240,9 +238,9 @@ describe('times', () => {
   test('a token that was good says that it has expired, and any other does not', async () => {
     const exp = nowS() - 60;
     const expired = { code: 'invalid_token', detail: 'The user token has expired' };
-    for (const old of [exp, 0, -1]) expect((await present(token({ exp: old }))).body).toMatchObject(expired);
+    for (const old of [exp, 0, -1]) expect((await present(app, token({ exp: old }))).body).toMatchObject(expired);
     await expectRefused(app, token({ exp }, {}, OTHER_SECRET));
-    expect((await present(token({ exp, sub: '' }))).body.code).toBe('invalid_token');
+    expect((await present(app, token({ exp, sub: '' }))).body.code).toBe('invalid_token');
   });
 
   test('a token is accepted from nbf less its tolerance on, and refused before', async () => {
@@ -253,8 +251,8 @@ describe('times', () => {
   test('when a claim is given twice, the last one counts (RFC 7519 section 4)', async () => {
     const exp = nowS() + 60;
     await app.createKey('bob');
-    expect((await present(written(`{"sub":"alice","sub":"bob","exp":1,"exp":${exp}}`))).body.keys).toHaveLength(1);
-    const expired = await present(written(`{"sub":"alice","exp":${exp},"exp":1}`));
+    expect((await present(app, written(`{"sub":"alice","sub":"bob","exp":1,"exp":${exp}}`))).body.keys).toHaveLength(1);
+    const expired = await present(app, written(`{"sub":"alice","exp":${exp},"exp":1}`));
     expect(expired.body.detail).toBe('The user token has expired');
   });
 });
