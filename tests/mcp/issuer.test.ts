@@ -4,13 +4,13 @@
 import { describe, expect, test } from 'bun:test';
 import { testClock } from '../support/clock.ts';
 import { rows } from '../support/everything.ts';
+import { CALLBACK } from '../support/hand-over.ts';
 import { createSignIn } from '../support/oauth-client.ts';
 import { CLIENTS, isUnauthorized } from '../support/oauth-clients.ts';
 import { createOpenidProvider } from '../support/openid-provider.ts';
 import { shared } from '../support/shared.ts';
 import { sharedApp } from '../support/test-app.ts';
 
-const CALLBACK = 'http://127.0.0.1:9/callback';
 const BEFOREHAND = 'beforehand';
 
 const provider = await shared(createOpenidProvider({ scopes: 'keys', registers: true }));

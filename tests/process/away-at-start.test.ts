@@ -2,6 +2,7 @@
 // such credential wrong, and claims nothing of it.
 
 import { expect, test } from 'bun:test';
+import { JWT_BEARER } from '../support/children.ts';
 import { userHeaders } from '../support/client.ts';
 import { createIssuer } from '../support/issuer.ts';
 import { post, request } from '../support/mcp.ts';
@@ -30,7 +31,7 @@ test('a workload’s token, and a key of another form, are 503, and not wrong', 
       expect((await form('/introspect', { token: key }, headers)).status).toBe(503);
     }
   }
-  const grant = { grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion: workloads };
+  const grant = { grant_type: JWT_BEARER, assertion: workloads };
   const granted = await form('/token', grant);
   expect([granted.status, (await granted.json()).error]).toEqual([503, 'temporarily_unavailable']);
 });

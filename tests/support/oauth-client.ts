@@ -2,8 +2,7 @@
 
 import type { OAuthClientProvider, OAuthDiscoveryState } from '@modelcontextprotocol/sdk/client/auth.js';
 import type { OAuthClientInformationMixed, OAuthTokens } from '@modelcontextprotocol/sdk/shared/auth.js';
-
-const CALLBACK = 'http://127.0.0.1:9/callback'; // never asked: the test reads where it is sent
+import { CALLBACK } from './hand-over.ts';
 
 export interface SignIn {
   readonly provider: OAuthClientProvider;

@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test';
 import type { Page } from 'playwright-core';
 import { describeInBrowser, stopClock, takePage } from '../../support/browser.ts';
-import { register } from '../../support/hand-over.ts';
+import { CALLBACK, register } from '../../support/hand-over.ts';
 import { askForKey, pollForKey } from '../../support/key-request.ts';
 import { lenientIssuer } from '../../support/lenient-issuer.ts';
 import { listedKeys, type TestApp } from '../../support/test-app.ts';
@@ -168,7 +168,7 @@ describeInBrowser('a key for a connection', (browser) => {
     await withKeysPage(browser(), app, await link(app), async ({ page }) => {
       const name = page.getByRole('textbox', { name: 'Name' });
       await name.fill('my own');
-      await open(page, 'read', 'http://127.0.0.1:9/callback');
+      await open(page, 'read', CALLBACK);
       await name.fill('the first');
       await page.getByRole('textbox', { name: 'Other scopes' }).fill('admin');
       await page.getByRole('checkbox', { name: 'read', exact: true }).uncheck();

@@ -4,7 +4,7 @@
 import { expect, test } from 'bun:test';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { JWT_BEARER } from '../../support/children.ts';
+import { EXCHANGE, JWT_BEARER } from '../../support/children.ts';
 import { userHeaders } from '../../support/client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { createIssuer, createKey } from '../../support/issuer.ts';
@@ -80,8 +80,7 @@ test('a token leaves nothing of itself anywhere', async () => {
     await send('/introspect', form({ token: one }, { authorization: `Bearer ${service}` }));
     await send('/introspect', form({ token: 'x' }, bearer));
     await send('/token', form({ grant_type: JWT_BEARER, assertion: one }));
-    const exchange = 'urn:ietf:params:oauth:grant-type:token-exchange';
-    await send('/token', form({ grant_type: exchange, subject_token: one, subject_token_type: JWT }));
+    await send('/token', form({ grant_type: EXCHANGE, subject_token: one, subject_token_type: JWT }));
     await send('/revoke', form({ token: one }));
     await send('/tools/create_api_key', json({ name: one, scopes: [] }, bearer));
     await send('/keys/events', json({ keyId: one }, { ...alice, origin: 'http://localhost:1' }));

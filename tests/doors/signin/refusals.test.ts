@@ -2,6 +2,7 @@
 // of what was sent in either. For /authorize see wrong.test.ts.
 
 import { beforeEach, describe, expect, test } from 'bun:test';
+import { ACCESS_TOKEN, EXCHANGE } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
 import { codeByClick, codeFor, handOver, register, sentBack } from '../../support/hand-over.ts';
 import { postText, sendOverSocket } from '../../support/http-socket.ts';
@@ -9,10 +10,7 @@ import { DEVICE_GRANT } from '../../support/key-request.ts';
 import { refusal } from '../../support/refusal.ts';
 import { bearer, createTestApp, sharedApp } from '../../support/test-app.ts';
 
-const EXCHANGE = {
-  grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
-  subject_token_type: 'urn:ietf:params:oauth:token-type:access_token',
-};
+const EXCHANGED = { grant_type: EXCHANGE, subject_token_type: ACCESS_TOKEN };
 const OTHER = 'https://other.example/mcp';
 /** In each request: it must come back in no response. */
 const SENT = 'typed-by-a-stranger';
@@ -41,7 +39,7 @@ const redeem = async (changed: Changed) => {
   };
   return form('/token', Object.fromEntries(Object.entries(sent).filter(([, value]) => value !== null)) as Fields);
 };
-const exchange = (fields: Fields) => form('/token', { ...EXCHANGE, scope: 'read', client_name: SENT, ...fields });
+const exchange = (fields: Fields) => form('/token', { ...EXCHANGED, scope: 'read', client_name: SENT, ...fields });
 const refusedLines = async () => (await app.log()).filter(({ event }) => event === 'OAuth request refused');
 
 /** No browser asks a person for a password because of it, as it does because of Basic. */

@@ -2,7 +2,7 @@
 // that size.
 
 import { expect, test } from 'bun:test';
-import { EXCHANGE, JWT_BEARER } from '../../support/children.ts';
+import { ACCESS_TOKEN, EXCHANGE, JWT_BEARER } from '../../support/children.ts';
 import { createTestApp } from '../../support/test-app.ts';
 
 const CHARS = 1_000_000;
@@ -15,11 +15,9 @@ const TIMES = 5;
 /** Collecting 180,000 scopes takes ten times as long as reading the form. */
 const FACTOR_MAX = 5;
 
-const KEY_TYPE = 'urn:ietf:params:oauth:token-type:access_token';
-
 test.each([
   ['asks for a key', '/device_authorization', ''],
-  ['exchanges no key', '/token', `grant_type=${EXCHANGE}&subject_token_type=${KEY_TYPE}&subject_token=x&`],
+  ['exchanges no key', '/token', `grant_type=${EXCHANGE}&subject_token_type=${ACCESS_TOKEN}&subject_token=x&`],
   ['asserts no token', '/token', `grant_type=${JWT_BEARER}&assertion=x&`],
 ])('who %s with 180,000 scopes takes little longer than with a single one as long', async (_, path, fields) => {
   await using app = await createTestApp({ env: { OAUTH_DEVICE: '1' } });

@@ -2,6 +2,7 @@
 // `aud`: at each door that takes a user token, and at those that take keys.
 
 import { afterAll, describe, expect, test } from 'bun:test';
+import { exchange } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
 import { handmade } from '../../support/handmade-token.ts';
 import { createIssuer, type Issuer } from '../../support/issuer.ts';
@@ -191,22 +192,18 @@ describe.each([
 
   test('where keys are taken, a JWT of any profile is an unknown key', async () => {
     const key = await insertKey(app, 'service', ['introspect']);
-    const form = (path: string, fields: Record<string, string>, headers = {}) =>
-      fetch(app.url + path, { method: 'POST', body: new URLSearchParams(fields), headers });
     for (const typ of [undefined, 'JWT', 'oauth-id-jag+jwt', null]) {
       const jwt = await token(typ);
       expect((await app.useKey(jwt)).body.code).toBe('invalid_api_key');
       expect((await app.call('get_data', {}, { authorization: `Bearer ${jwt}` })).body.code).toBe('invalid_api_key');
       expect((await fetch(`${app.url}/verify`, { headers: { 'x-api-key': jwt } })).status).toBe(401);
-      const asked = await form('/introspect', { token: jwt }, { authorization: `Bearer ${key}` });
-      expect(await asked.json()).toEqual({ active: false });
-      const exchanged = await form('/token', {
-        grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
-        subject_token: jwt,
-        subject_token_type: 'urn:ietf:params:oauth:token-type:access_token',
-        scope: 'read',
-      });
-      expect(await exchanged.json()).toMatchObject({ error: 'invalid_grant' });
+      const asked = {
+        method: 'POST',
+        body: new URLSearchParams({ token: jwt }),
+        headers: { authorization: `Bearer ${key}` },
+      };
+      expect(await (await fetch(`${app.url}/introspect`, asked)).json()).toEqual({ active: false });
+      expect((await exchange(app, jwt)).body).toMatchObject({ error: 'invalid_grant' });
     }
   });
 
