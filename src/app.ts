@@ -143,6 +143,8 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
       ...createDispatch({ ...core, routes, observe: observed.request }),
       /** Ends each event stream when its calls are done: the runtime's own stop would wait for the clients. */
       endStreams: sse.stop,
+      /** Ends the calls that are still under way. */
+      endCalls: core.endCalls,
     },
     url: address.url,
     storeMode: database.mode,

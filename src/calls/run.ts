@@ -2,7 +2,7 @@
 // timeout, catches bugs, and revalidates the credential before anything leaves.
 
 import { LIMITS } from '../ground/limits/index.ts';
-import { type Problem, publicPart } from '../ground/problem.ts';
+import { OVERLOADED, type Problem, publicPart } from '../ground/problem.ts';
 import { type Awaitable, chain, err, isPromise, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { bytesInMemory, isObject } from '../ground/text.ts';
@@ -35,6 +35,7 @@ export type Run = (operation: Operation, input: unknown, call: Call, canceller?:
  */
 export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; recheck: Recheck }) {
   let lastCalled: string | undefined; // the tool or prompt that was called last
+  const waiting = new Waiting();
 
   function logRefusal(problem: Problem, { operation: { kind, name }, call }: Running): void {
     const { requestId, traceId } = call.caller;
@@ -111,7 +112,8 @@ export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; rec
   }
 
   const run: Run = (operation, input, call, canceller) => {
-    const running = new Running(operation, input, call, clock, canceller);
+    if (waiting.hasEnded) return err(OVERLOADED); // the next one of a batch
+    const running = new Running(operation, input, call, clock, waiting, canceller);
     lastCalled = operation.name;
     call.begin();
     try {
@@ -125,7 +127,18 @@ export function createRun({ clock, log, recheck }: { clock: Clock; log: Log; rec
     }
   };
 
-  return { run, lastCalled: () => lastCalled };
+  return { run, endCalls: () => waiting.end(), lastCalled: () => lastCalled };
+}
+
+/** The calls that await something: for each what ends it as if its time were up. */
+class Waiting extends Set<() => void> {
+  hasEnded = false;
+
+  /** Ends all calls, and lets none begin: the server stops. */
+  end(): void {
+    this.hasEnded = true;
+    for (const endNow of this) endNow();
+  }
 }
 
 type Returned = Result<unknown, Problem | InputRequired> | undefined;
@@ -144,6 +157,7 @@ class Running {
     readonly input: unknown,
     readonly call: Call,
     readonly clock: Clock,
+    readonly waiting: Waiting,
     readonly canceller: AbortSource | undefined,
   ) {}
 
@@ -155,18 +169,21 @@ class Running {
   }
 
   #begin(reject: (reason: Error) => void): void {
-    const { call, clock, operation } = this;
-    const cancelTimer = clock.after(operation.timeoutMs, () => {
+    const { call, clock, operation, waiting } = this;
+    const endNow = () => {
       const reason = new Error('tool timeout');
       reject(reason); // first: a tool that returns when it is aborted is late
       call.abort(reason);
-    });
+    };
+    const cancelTimer = clock.after(operation.timeoutMs, endNow);
+    waiting.add(endNow);
     const signal = this.canceller?.signal;
     const cancel = () => call.abort(signal?.reason);
     if (signal?.aborted) cancel();
     signal?.addEventListener('abort', cancel, { once: true });
     this.#stop = () => {
       cancelTimer();
+      waiting.delete(endNow);
       signal?.removeEventListener('abort', cancel);
     };
   }

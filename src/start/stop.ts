@@ -23,6 +23,9 @@ const PAUSE_MS = 50;
 /** How long requests may then take to finish. */
 const DRAIN_MS_MAX = 10_000;
 
+/** Time for the responses of the calls that are ended then. */
+const ENDED_MS_MAX = 100;
+
 /** Time to flush a response after its handler returned. */
 const RESPONSE_FLUSH_MS_MAX = 1000;
 
@@ -63,6 +66,7 @@ export interface Stoppable {
     /** Holds responses back until the returned function is called. */
     holdResponses(): () => void;
     endStreams(): void;
+    endCalls(): void;
     idle(): Promise<unknown>;
   };
   close(): Promise<unknown>;
@@ -79,7 +83,11 @@ export async function shutDown({ app, close }: Stoppable, server: RunningServer,
   resume();
   // `stopped` also waits for half-sent requests, which no handler has yet; `handled` does not.
   const handled = app.idle().then(() => sleep(RESPONSE_FLUSH_MS_MAX));
-  await Promise.race([stopped, handled, sleep(DRAIN_MS_MAX)]);
+  const tooLate = sleep(DRAIN_MS_MAX).then(() => {
+    app.endCalls(); // a client whose stream ends without a response may wait for one, a minute or more
+    return sleep(ENDED_MS_MAX);
+  });
+  await Promise.race([stopped, handled, tooLate]);
   server.kill();
   try {
     await close();

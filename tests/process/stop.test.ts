@@ -5,14 +5,15 @@ import { readFileSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { makeCertificate } from '../support/certificate.ts';
-import { userHeaders, userOn } from '../support/client.ts';
+import { callOver, userHeaders, userOn } from '../support/client.ts';
 import { executeAt } from '../support/database-client.ts';
 import { deafClient } from '../support/deaf-client.ts';
 import { diskFolder, folderWith } from '../support/folder.ts';
 import { isWhole, openHttpSocket, postText } from '../support/http-socket.ts';
 import { keysCommand } from '../support/keys-command.ts';
+import { call, fetchMcp, openSse, post } from '../support/mcp.ts';
 import { commandOf, logOf, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
-import { TEST_SECRET } from '../support/test-app.ts';
+import { type Json, TEST_SECRET } from '../support/test-app.ts';
 import { saying, toolFile } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -25,6 +26,9 @@ const STOP_MS_MAX = 10_000;
 const NOTICED_MS = 150;
 const LONG_CHARS = 1_000_000;
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
+const LATE = 'The call took longer than it may; what it began may go on';
+/** The text of a tool's refusal over MCP. */
+const saidBy = ({ result }: Json) => result.content[0].text;
 const { certFile: TLS_CERT_FILE, keyFile: TLS_KEY_FILE, cert } = makeCertificate();
 
 test.each<[NodeJS.Signals, string, Record<string, string>]>([
@@ -141,6 +145,30 @@ test('a request that never ends is given up after 10 s', async () => {
   const tookMs = performance.now() - startedMs;
   expect(tookMs).toBeGreaterThan(9_000);
   expect(tookMs).toBeLessThan(15_000); // when a supervisor kills it
+}, 180_000);
+
+test('a call that is still under way after 10 s is 504 over every transport, and the next one of its batch begins no more', async () => {
+  const run = "async () => { console.error('begun'); return new Promise<never>(() => {}); }";
+  const TOOLS_DIR = folderWith({ 'endless.ts': toolFile('endless', run) });
+  await using server = await startServer({ env: { ...JWT, TOOLS_DIR } });
+  const session = await openSse(server);
+  await session.post(call('endless'));
+  const responses = [
+    callOver(server.url, 'endless', {}, {}).then(({ body }) => body.detail),
+    post(server, [call('endless'), { ...call('endless'), id: 2 }]).then(({ body }) => body.map(saidBy)),
+    fetchMcp(server, call('endless', {}, { _meta: { progressToken: 1 } })).then((response) => response.text()),
+    session.nextMessage().then(saidBy),
+  ];
+  await waitFor(() => server.stderr().split('begun').length > responses.length);
+  server.signal('SIGTERM');
+  const [rest, batch, stream, sse] = await Promise.all(responses);
+  expect(rest).toBe(LATE);
+  expect(batch).toEqual([LATE, expect.stringMatching(/try again$/)]);
+  expect(stream).toContain(LATE);
+  expect(sse).toBe(LATE);
+  expect(await server.exited).toBe(0);
+  expect(server.stderr().split('begun').length).toBe(responses.length + 1);
+  expect(logOf(server).filter(({ event, tool }) => event === 'tool out of time' && tool === 'endless')).toHaveLength(4);
 }, 180_000);
 
 test('clients on keep-alive connections lose no request while it stops', async () => {
