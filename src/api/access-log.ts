@@ -72,7 +72,7 @@ export function createAccessLog({ config, clock, log }: AccessLogOptions): Obser
 
 /** Returns whose token was presented in place of a key, and the rule that let it in. */
 function ruleFields(call: ReturnType<typeof callIn>) {
-  const rule = call?.proof?.key?.rule ?? call?.response.refused?.rule;
+  const rule = call?.proof?.key?.rule ?? (call?.response.refused ?? call?.response.sender)?.rule;
   return rule && { rule: rule.id, workload: rule.workload };
 }
 

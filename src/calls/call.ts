@@ -128,7 +128,7 @@ export interface CallResponse {
   code: string | undefined;
   /** Who was refused, if that is known; for the access log. */
   refused: Principal | undefined;
-  /** Who sent the request, if that was found out already and the response may leave before the guards have decided. */
+  /** Who sent the request, if that was found out. The response may leave before the guards have decided, or none may run. */
   sender?: Principal | undefined;
 }
 
@@ -246,7 +246,7 @@ export function callOf(context: RequestContext, metaApiKey: string | null, extra
 export const callerOf = (context: RequestContext, metaApiKey: string | null = null): RequestCaller =>
   new RequestCaller(context, withMetaApiKey(context.credentials, metaApiKey));
 
-/** A call with the identity that its guards found, if any; of a request that was refused before, only who was refused. */
+/** A call with the identity that its guards found, if any; of a request that makes none, only who sent it. */
 export interface LoggedCall extends Partial<Pick<Call, 'caller' | 'proof' | 'tool' | 'cost'>> {
   readonly response: Partial<CallResponse>;
   readonly auth?: Partial<KeyIdentity> & { readonly actor?: string };

@@ -2,9 +2,9 @@
 // of a sender who must get another credential first; transports challenge for it.
 
 import type { KeyRefusal, Problem } from '../ground/problem.ts';
-import { type Awaitable, chain, err, isPromise, outageIn, type Result } from '../ground/result.ts';
+import { type Awaitable, chain, isPromise, outageIn, type Result } from '../ground/result.ts';
 import { isForeignShaped, isKeyShaped } from '../keys/record.ts';
-import type { KeyIdentity } from '../keys/verify.ts';
+import type { Verified } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
 import { carriesCredential, type RequestContext } from '../web/context.ts';
 import type { SignIn } from '../web/problem-response.ts';
@@ -17,7 +17,7 @@ export interface Identity {
   /** The person named by the bearer token. Null: there is no token, or it is a key. */
   readonly user: Result<UserIdentity, Problem> | null;
   /** The identity of the presented key. Null: there is none, or it is the user token. */
-  readonly key: Result<KeyIdentity, Problem> | null;
+  readonly key: Verified | null;
 }
 
 type UserVerdict = Result<UserIdentity, Problem>;
@@ -26,7 +26,7 @@ export type Identify = (caller: RequestCaller) => Awaitable<Identity>;
 
 export function createIdentify(verifyUserJwt: VerifyUserJwt, inspectKey: VerifyKey): Identify {
   const inspectUser = (token: string): Awaitable<UserVerdict> => caught(verifyUserJwt(token));
-  const inspect = (key: string, caller: RequestCaller) => caught<KeyIdentity>(inspectKey(key, caller));
+  const inspect = (key: string, caller: RequestCaller) => caught(inspectKey(key, caller));
 
   /** Tries a bearer token of neither form as a key. If no such key is known, it counts as a user token. */
   async function tryAsKey(bearer: string, caller: RequestCaller): Promise<Identity> {
@@ -59,11 +59,11 @@ const isUnknownKey = (problem: Problem): boolean =>
   problem.code === 'invalid_api_key' && (problem.reason === 'malformed' || problem.reason === 'unknown');
 
 /** Turns an outage into a problem: nothing is known of the credential. Whether that matters depends on the request. */
-const caught = <T>(inspected: Awaitable<Result<T, Problem>>): Awaitable<Result<T, Problem>> =>
+const caught = <V>(inspected: Awaitable<V>): Awaitable<V | { readonly ok: false; readonly error: Problem }> =>
   isPromise(inspected) ? inspected.catch(outageAsProblem) : inspected;
 
-const outageAsProblem = (error: unknown): Result<never, Problem> =>
-  err({ code: 'store_unavailable', reason: outageIn(error).reason });
+const outageAsProblem = (error: unknown) =>
+  ({ ok: false, error: { code: 'store_unavailable', reason: outageIn(error).reason } }) as const;
 
 async function awaitBoth(user: Awaitable<Identity['user']>, key: Awaitable<Identity['key']>): Promise<Identity> {
   const [foundUser, foundKey] = await Promise.all([user, key]);
@@ -100,6 +100,8 @@ export class Sender {
         metaApiKey: key,
         identity: chain(this.identifyCall(callerOf(this.context, key)), (found) => {
           this.#found = found;
+          const sender = this.as('api_key') ?? this.as('user_jwt');
+          this.context.call ??= { response: { sender } } satisfies LoggedCall;
           return found;
         }),
       };
@@ -115,8 +117,9 @@ export class Sender {
   /** Returns whom this kind of credential names, if that has been found out. */
   as(credential: Credential | null): Principal | undefined {
     const { user = null, key = null } = this.#found ?? {};
-    const verdict = credential === 'user_jwt' ? user : credential === 'api_key' ? key : null;
-    return verdict?.ok ? verdict.value : (verdict && refusedKeyIn(verdict.error)) || undefined;
+    if (credential === 'user_jwt') return user?.ok ? user.value : undefined;
+    if (credential === null || key === null) return undefined;
+    return key.ok ? { ...key.value, rule: key.rule ?? undefined } : refusedKeyIn(key.error);
   }
 
   /** Returns the problem of a request without a credential. Logs it for a tool whose guard would, as that doesn't run. */
@@ -152,9 +155,7 @@ export class Sender {
   }
 
   #refused(problem: Problem): Problem {
-    const { context, log } = this;
-    logRefused(log, problem, callerOf(context));
-    context.call ??= { response: { refused: refusedKeyIn(problem) } } satisfies LoggedCall;
+    logRefused(this.log, problem, callerOf(this.context));
     return problem;
   }
 }

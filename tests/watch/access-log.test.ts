@@ -300,6 +300,40 @@ test('the line says who asks, also where the response leaves before that is deci
   ]);
 });
 
+test('so says the line of an MCP request that calls nothing, on both transports', async () => {
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1' } });
+  const { id, key } = await app.createKey('alice', { name: 'CI' });
+  const ended = await app.createKey('carol', { name: 'old' });
+  await app.call('revoke_api_key', { keyId: ended.id }, await bearer(app, 'carol'));
+  const bob = await bearer(app, 'bob');
+  const own = { 'x-api-key': key };
+  const begins = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'host', version: '1' } };
+  const seen = (await requestsOf(app)).length;
+  await post(app, request('initialize', begins), own);
+  await post(app, request('tools/list'), own);
+  await post(app, request('tools/list', { _meta: { api_key: key } }));
+  await post(app, call('no_such_tool'), own);
+  await post(app, request('tools/list'), { ...own, ...bob });
+  const session = await openSse(app, own);
+  await session.post(request('ping'));
+  const ofKey = (await requestsOf(app)).slice(seen);
+  expect(ofKey).toHaveLength(7);
+  for (const line of ofKey) expect(line).toMatchObject({ keyId: id, keyName: 'CI', owner: 'alice' });
+  await post(app, request('tools/list'), bob);
+  await post(app, request('tools/list'), { ...bob, 'x-api-key': `sk_test_${'0'.repeat(64)}` });
+  await post(app, request('tools/list'), { 'x-api-key': ended.key });
+  await post(app, request('tools/list'), { 'x-api-key': 'no key' });
+  await post(app, request('tools/list'));
+  const others = (await requestsOf(app)).slice(seen + ofKey.length);
+  expect(others.map(({ status, keyId, owner, userId }) => [status, keyId, owner, userId])).toEqual([
+    [200, undefined, undefined, 'bob'],
+    [200, undefined, undefined, 'bob'],
+    [401, ended.id, 'carol', undefined],
+    [200, undefined, undefined, undefined],
+    [200, undefined, undefined, undefined],
+  ]);
+});
+
 test('so says the line of a stream for a key in _meta that is not in memory yet', async () => {
   const folder = temporaryFolder();
   const before = await createTestApp({ folder, store: 'embedded' });

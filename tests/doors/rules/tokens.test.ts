@@ -5,7 +5,7 @@ import { exchange, JWT_BEARER } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
 import { databaseOf, executeAt, openDatabase } from '../../support/database-client.ts';
 import { createIssuer, createKey } from '../../support/issuer.ts';
-import { openSse } from '../../support/mcp.ts';
+import { openSse, post, request } from '../../support/mcp.ts';
 import { bearer, COUNTED, eventsIn, metricsOf } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { SUBJECT, startWorkload, type Workload } from './workload.ts';
@@ -77,10 +77,12 @@ test('the access log says whose token it was, also of one that is refused with i
   expect([await workload.use(token), (await app.useKey(key)).status, await workload.use(wrong)]).toEqual([
     200, 200, 401,
   ]);
+  await post(app, request('tools/list'), { 'x-api-key': token });
   await app.keys('revoke', keyId, '--yes');
   app.clock.advance(1000);
   expect([await workload.use(token), (await app.useKey(key)).status]).toEqual([401, 401]);
-  const lines = (await app.log()).filter(({ event }) => event === 'request').slice(-5);
+  await post(app, request('tools/list'), { 'x-api-key': token });
+  const lines = (await app.log()).filter(({ event }) => event === 'request').slice(-7);
   const ofRule = { keyId, owner: 'acme', rule: ruleId, workload: { issuer: issuer.url, subject: SUBJECT } };
   const ofKey = { keyId, owner: 'acme', rule: undefined, workload: undefined };
   const ofNobody = { keyId: undefined, owner: undefined, rule: undefined, workload: undefined };
@@ -89,7 +91,9 @@ test('the access log says whose token it was, also of one that is refused with i
     ofKey,
     ofNobody,
     ofRule,
+    ofRule,
     ofKey,
+    ofRule,
   ]);
 });
 
