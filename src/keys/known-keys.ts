@@ -136,8 +136,8 @@ export class KnownKeys {
     if (!this.isUsable(key) && this.#usable.get(keyHash) === key) this.#refuse(keyHash, key);
   }
 
-  isUsable(known: KnownKey | null): known is KnownKey {
-    return known !== null && refusalAt(known, this.#options.clock.nowMs()) === null;
+  isUsable(key: PresentedKey): boolean {
+    return refusalAt(key, this.#options.clock.nowMs()) === null;
   }
 
   /** Returns whether the feed has named neither this key since it was read, nor its owner or parent. */
@@ -181,8 +181,8 @@ export class KnownKeys {
   }
 
   #cache(keyHash: string, record: PresentedKey | null, entry: Omit<KnownKey, keyof PresentedKey>): KnownKey | null {
-    const { clock, usage } = this.#options;
-    if (record !== null && refusalAt(record, clock.nowMs()) === null) {
+    const { usage } = this.#options;
+    if (record !== null && this.isUsable(record)) {
       const before = this.#usable.get(keyHash);
       if (before && isSame(record, before)) return Object.assign(before, entry, { holder: before.holder });
       const known = Object.assign(record, entry, { holder: entry.holder && usage.keep(entry.holder) });

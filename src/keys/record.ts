@@ -93,21 +93,18 @@ export interface ListedKey extends ApiKeyRecord {
 /** Returns whether an end has passed. Its last millisecond is still good; null: no end. */
 export const hasEnded = (endsAtMs: number | null, nowMs: number): boolean => endsAtMs !== null && endsAtMs < nowMs;
 
-/** Returns why a key is refused; null: it is usable. */
-export function refusalAt(
-  key: Pick<PresentedKey, 'active' | 'barred' | 'expiresAtMs' | 'secretEndsAtMs'>,
-  nowMs: number,
-): KeyRefusal | null {
-  if (!key.active) return 'revoked';
-  if (key.barred !== null) return key.barred;
-  if (hasEnded(key.expiresAtMs, nowMs)) return 'expired';
-  if (hasEnded(key.secretEndsAtMs, nowMs)) return 'rotated';
-  return null;
-}
+interface Ends extends Pick<PresentedKey, 'active' | 'expiresAtMs' | 'secretEndsAtMs'> {}
 
 /** Returns why a key without a parent has ended; null: it hasn't. A block of its owner is no end. */
-export const whyEnded = (key: Parameters<typeof refusalAt>[0], nowMs: number): KeyRefusal | null =>
-  refusalAt({ ...key, barred: null }, nowMs);
+export function whyEnded(key: Ends, nowMs: number): KeyRefusal | null {
+  if (!key.active) return 'revoked';
+  if (hasEnded(key.expiresAtMs, nowMs)) return 'expired';
+  return hasEnded(key.secretEndsAtMs, nowMs) ? 'rotated' : null;
+}
+
+/** Returns why a key is refused; null: it is usable. A revoked key is that, whatever bars it, too. */
+export const refusalAt = (key: Ends & Pick<PresentedKey, 'barred'>, nowMs: number): KeyRefusal | null =>
+  key.active && key.barred !== null ? key.barred : whyEnded(key, nowMs);
 
 /** Returns the key that uses of this one count for: of a derived key its parent, which may be gone (null). */
 export const countedKey = (key: PresentedKey): PresentedKey | null => (key.parent === null ? key : key.parent.key);

@@ -73,7 +73,8 @@ interface Presented {
   readonly keyHash: string;
   readonly caller: Caller;
   readonly purpose: Purpose;
-  readonly found: FoundRule | null;
+  /** The rule that let a token in; null: a secret was presented. */
+  readonly byRule: FoundRule | null;
 }
 
 export type Verifier = ReturnType<typeof createVerifier>;
@@ -92,15 +93,11 @@ export function createVerifier(options: VerifierOptions) {
   const evaluate = createEvaluate(options);
 
   function decide(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
-    if (isKeyShaped(token)) {
-      return decideCurrent({ token, isForeign: false, keyHash: hashKey(sha256, token), caller, purpose, found: null });
-    }
+    const decideOnSecret = (isForeign: boolean) =>
+      decideCurrent({ token, isForeign, keyHash: hashKey(sha256, token), caller, purpose, byRule: null });
+    if (isKeyShaped(token)) return decideOnSecret(false);
     if (mayBeJwt(token)) return decideOnToken(token, caller, purpose);
-    return chain(feed.mayBeForeign(token), (isForeign) =>
-      isForeign
-        ? decideCurrent({ token, isForeign, keyHash: hashKey(sha256, token), caller, purpose, found: null })
-        : MALFORMED,
-    );
+    return chain(feed.mayBeForeign(token), (isForeign) => (isForeign ? decideOnSecret(true) : MALFORMED));
   }
 
   function decideOnToken(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
@@ -111,8 +108,8 @@ export function createVerifier(options: VerifierOptions) {
     });
   }
 
-  function decideOnRule(token: string, found: FoundRule, caller: Caller, purpose: Purpose) {
-    return decideCurrent({ token, isForeign: false, keyHash: found.rule.hash, caller, purpose, found });
+  function decideOnRule(token: string, byRule: FoundRule, caller: Caller, purpose: Purpose) {
+    return decideCurrent({ token, isForeign: false, keyHash: byRule.rule.hash, caller, purpose, byRule });
   }
 
   function decideCurrent(presented: Presented): Awaitable<Verified> {
@@ -122,23 +119,24 @@ export function createVerifier(options: VerifierOptions) {
   }
 
   function decideNow(presented: Presented, nowMs: number): Awaitable<Verified> {
-    const { keyHash, caller, found } = presented;
-    const verifiedAtMs = found === null ? feed.polledAtMs : Math.min(found.atMs, feed.polledAtMs);
+    const { keyHash, caller, byRule } = presented;
+    const verifiedAtMs = byRule === null ? feed.polledAtMs : Math.min(byRule.atMs, feed.polledAtMs);
     const recalled = known.recall(keyHash, nowMs);
     if (recalled !== undefined) return decideOn(recalled, presented, verifiedAtMs);
     return known.read(keyHash, caller).then((read) => (read.ok ? decideOn(read.value, presented, verifiedAtMs) : read));
   }
 
-  function decideOn(found: KnownKey | null, presented: Presented, verifiedAtMs: number): Awaitable<Verified> {
-    if (found !== null && !isAdmitted(found, presented)) return refusal({ reason: 'unknown' });
-    if (isFirstUse(found, presented)) return decideFirstUse(found, presented);
-    const evaluated = evaluate(found, presented, verifiedAtMs);
-    if (!evaluated.ok && found !== null) known.dropEnded(presented.keyHash, found);
+  function decideOn(key: KnownKey | null, presented: Presented, verifiedAtMs: number): Awaitable<Verified> {
+    if (key === null || !isPresented(key, presented)) return UNKNOWN;
+    if (presented.isForeign) redactFrom(presented.token);
+    if (isFirstUse(key, presented)) return decideFirstUse(key, presented);
+    const evaluated = evaluate(key, presented, verifiedAtMs);
+    if (!evaluated.ok) known.dropEnded(presented.keyHash, key);
     return evaluated;
   }
 
-  const isFirstUse = (key: KnownKey | null, { caller, purpose }: Presented): key is KnownKey =>
-    key?.presented === 'next' &&
+  const isFirstUse = (key: KnownKey, { caller, purpose }: Presented): boolean =>
+    key.presented === 'next' &&
     known.isUsable(key) &&
     options.audience.admits(key.resource, caller) &&
     (purpose === 'use' || purpose === 'revalidate');
@@ -147,7 +145,7 @@ export function createVerifier(options: VerifierOptions) {
     const { keyHash, caller } = presented;
     if (await caller.hasLeft?.()) return refusal({ reason: 'client has left', ...evidenceOf(key, null) });
     const { found, polledAtMs } = await useFirst(key, keyHash, caller);
-    return evaluate(found, presented, polledAtMs);
+    return found === null ? UNKNOWN : evaluate(found, presented, polledAtMs);
   }
 
   return {
@@ -170,22 +168,17 @@ export function createVerifier(options: VerifierOptions) {
   };
 }
 
-/** Returns whether the record admits this text as its secret. Redacts a secret of another form from now on. */
-function isAdmitted(key: KnownKey, { token, isForeign, keyHash, found }: Presented): boolean {
-  if (!isForeign) return (key.presented === 'rule') === (found !== null);
-  if (key.foreignHash !== keyHash) return false;
-  redactFrom(token);
-  return true;
-}
+/** Returns whether the key was found by what was presented: a secret of its form, a secret of another form, or a rule. */
+const isPresented = (key: KnownKey, { isForeign, keyHash, byRule }: Presented): boolean =>
+  isForeign ? key.foreignHash === keyHash : (key.presented === 'rule') === (byRule !== null);
 
 /** Creates the function that returns who is behind a key, or why it is refused, and notes a use. */
 function createEvaluate({ usage, audience, clock }: VerifierOptions) {
   const isNoted = (purpose: Purpose) => purpose === 'use' || purpose === 'paste';
 
-  return (key: KnownKey | null, presented: Presented, verifiedAtMs: number): Verified => {
-    if (key === null) return refusal({ reason: 'unknown' });
-    const { caller, purpose, found } = presented;
-    const rule = found?.rule ?? null;
+  return (key: KnownKey, presented: Presented, verifiedAtMs: number): Verified => {
+    const { caller, purpose, byRule } = presented;
+    const rule = byRule?.rule ?? null;
     const nowMs = clock.nowMs();
     const { holder } = key;
     const reason = refusalAt(key, nowMs) ?? (audience.admits(key.resource, caller) ? null : 'other resource');
@@ -199,14 +192,14 @@ function createEvaluate({ usage, audience, clock }: VerifierOptions) {
   };
 }
 
-const identityOf = (key: KnownKey, { token, found }: Presented, endsAtMs: number | null) => ({
+const identityOf = (key: KnownKey, { token, byRule }: Presented, endsAtMs: number | null) => ({
   subject: key.userId,
   keyId: key.id,
   keyName: key.name,
   scopes: key.scopes,
   createdAtMs: key.createdAtMs,
   /** When the key expires; null: never. */
-  expiresAtMs: key.parent === null && found === null ? key.expiresAtMs : endsAtMs,
+  expiresAtMs: key.parent === null && byRule === null ? key.expiresAtMs : endsAtMs,
   /** The one server that the key is good for; null: any. */
   resource: key.resource,
   /** The operator's data on the owner, overridden by the key's own; null: none. */
@@ -214,7 +207,7 @@ const identityOf = (key: KnownKey, { token, found }: Presented, endsAtMs: number
   /** The parent key; null: it has none. Limits, quota and uses are the parent's. */
   parentId: key.parent?.id ?? null,
   /** Whose token a rule let in as this key; null: a secret was presented. */
-  workload: found?.rule.workload ?? null,
+  workload: byRule?.rule.workload ?? null,
   token,
 });
 
@@ -228,9 +221,10 @@ const evidenceOf = ({ id, name, userId, keyHash, parent }: KnownKey, rule: RuleO
   ...(rule && { rule: rule.id, ...rule.workload }),
 });
 
-const refusal = (found: Omit<Extract<Problem, { code: 'invalid_api_key' }>, 'code' | 'sent'>): Verified => ({
+const refusal = (evidence: Omit<Extract<Problem, { code: 'invalid_api_key' }>, 'code' | 'sent'>): Verified => ({
   ok: false,
-  error: { code: 'invalid_api_key', ...found },
+  error: { code: 'invalid_api_key', ...evidence },
 });
 
 const MALFORMED = refusal({ reason: 'malformed' });
+const UNKNOWN = refusal({ reason: 'unknown' });
