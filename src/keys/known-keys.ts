@@ -234,7 +234,7 @@ function estimateBytes(key: KnownKey): number {
   for (const text of [key.second?.hash, key.foreignHash, key.resource]) bytes += text?.length ?? 0;
   for (const scope of key.scopes) bytes += scope.length + TEXT_OVERHEAD_BYTES;
   if (key.parent !== null) return bytes; // it has its parent's data
-  if (key.owner !== null) bytes += SETTINGS_OVERHEAD_BYTES + bytesOfData(key.owner.metadata);
+  if (key.ownerSettings !== null) bytes += SETTINGS_OVERHEAD_BYTES + bytesOfData(key.ownerSettings.metadata);
   return bytes + bytesOfData(key.metadata);
 }
 

@@ -80,7 +80,7 @@ export interface PresentedKey extends ApiKeyRecord {
   /** The key that it is derived from, for which its uses count; null: it is derived from none. */
   readonly parent: Parent | null;
   /** The owner's settings; null: none. Owners with equal settings share one object. */
-  readonly owner: OwnerSettings | null;
+  readonly ownerSettings: OwnerSettings | null;
 }
 
 export interface ListedKey extends ApiKeyRecord {

@@ -203,7 +203,7 @@ const identityOf = (key: KnownKey, { token, byRule }: Presented, endsAtMs: numbe
   /** The one server that the key is good for; null: any. */
   resource: key.resource,
   /** The operator's data on the owner, overridden by the key's own; null: none. */
-  metadata: mergedMetadata(key.owner?.metadata ?? null, key.metadata),
+  metadata: mergedMetadata(key.ownerSettings?.metadata ?? null, key.metadata),
   /** The parent key; null: it has none. Limits, quota and uses are the parent's. */
   parentId: key.parent?.id ?? null,
   /** Whose token a rule let in as this key; null: a secret was presented. */

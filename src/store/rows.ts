@@ -149,7 +149,7 @@ export function presentedOf(row: Row): PresentedKey {
   return Object.assign(record, {
     barred: wholeIn(row, 'blocked') === 1 ? ('blocked' as const) : null,
     parent: null,
-    owner: ownerSettingsOf(row),
+    ownerSettings: ownerSettingsOf(row),
     presentedHash: presented?.hash ?? record.keyHash,
     presented: presented?.is ?? ('in_force' as const),
     secretEndsAtMs: presented?.endsAtMs ?? null,

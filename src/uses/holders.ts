@@ -13,7 +13,7 @@ export interface CountedKey extends Limits {
   readonly createdAtMs: number;
   readonly userId: string;
   /** The limits on all keys of its owner together; null: none are set. */
-  readonly owner: Limits | null;
+  readonly ownerSettings: Limits | null;
 }
 
 /** What was read with a key's record. */
@@ -118,7 +118,7 @@ export class Holders {
     const keyAllowance = allowanceFor(record, this.#serverAllowance);
     const key = this.find(id) ?? new Holder('key', id, createdAtMs, keyAllowance, this.#calendar);
     const isNews = this.#merge(key, keyAllowance, read.counts, read, isCurrent);
-    const allowance = allowanceFor(record.owner, this.#ownersAllowance);
+    const allowance = allowanceFor(record.ownerSettings, this.#ownersAllowance);
     // Without limits nothing is counted for all keys together.
     const owner = isUnlimited(allowance)
       ? null

@@ -176,7 +176,7 @@ const GOOD: Found['record'] = {
   secretEndsAtMs: null,
   barred: null,
   parent: null,
-  owner: null,
+  ownerSettings: null,
 };
 
 const callerAt = (address: string): Caller => ({ requestId: 'r', clientAddress: () => address });

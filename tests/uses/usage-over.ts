@@ -42,7 +42,7 @@ export function usageOver(
   function holderOf({ id, createdAtMs }: ReturnType<typeof keyOf>): Holder {
     const known = holders.get(id);
     if (known !== undefined) return known;
-    const record = { id, createdAtMs, userId: id, owner: null, rateLimit: null, quota: null };
+    const record = { id, createdAtMs, userId: id, ownerSettings: null, rateLimit: null, quota: null };
     const counts = { window: 0, day: 0, month: 0 };
     const read = { position: { databaseId: '', seq: 0 }, counts, ownerCounts: null, asOf: usage.countsAsOf() };
     const holder = usage.keep(usage.holderOf(record, read, true));

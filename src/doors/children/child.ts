@@ -37,7 +37,7 @@ export function keyUnder(child: ChildRecord, found: PresentedKey | null): Presen
     secretEndsAtMs: parent?.secretEndsAtMs ?? null,
     resource: child.resource ?? parent?.resource ?? null,
     metadata: parent?.metadata ?? null,
-    owner: parent?.owner ?? null,
+    ownerSettings: parent?.ownerSettings ?? null,
     parent: { id: parent?.id ?? child.parentId, keyHash: parentHash, key: found },
   };
 }
