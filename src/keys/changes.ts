@@ -17,6 +17,7 @@ import {
   isForeignShaped,
   isIdShaped,
   isKeyShaped,
+  KEY_NOT_FOUND,
   type ListedKey,
   type PresentedKey,
 } from './record.ts';
@@ -68,18 +69,16 @@ export async function editChecked(
 ): Promise<Result<MadeEdit, Problem>> {
   let key = await store.findOwn(owner, keyId);
   return changeAsRead<MadeEdit>(async () => {
-    if (key === null) return NOT_FOUND;
+    if (key === null) return err(KEY_NOT_FOUND);
     const checked = check(key);
     if (!checked.ok) return checked;
     const { lastSeq } = key;
     const changed = await store.edit(owner, keyId, edit, origin, lastSeq);
     key = await store.findOwn(owner, keyId);
-    if (key === null) return NOT_FOUND;
+    if (key === null) return err(KEY_NOT_FOUND);
     return changed !== null || key.lastSeq === lastSeq ? ok({ key, changed }) : null;
   });
 }
-
-const NOT_FOUND = err({ code: 'key_not_found' } as const);
 
 export interface EditShownWith extends ShownWith, Pick<ChangeParts, 'feed' | 'clock' | 'log'> {}
 

@@ -52,6 +52,9 @@ export const NEW_KEY = {
   foreignHash: null,
 } satisfies Partial<ApiKeyRecord>;
 
+/** The refusal of an id that no key of the owner has. */
+export const KEY_NOT_FOUND = { code: 'key_not_found' } as const satisfies Problem;
+
 /** What an operator has set for an owner, for all keys together; null: the server's default. */
 export interface OwnerSettings extends Limits {
   /** How many keys the owner may have, in any state. */

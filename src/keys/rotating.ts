@@ -14,12 +14,11 @@ import {
   fingerprintOf,
   hashKey,
   isIdShaped,
+  KEY_NOT_FOUND,
   type MadeKey,
   mintKey,
   rotationRefusal,
 } from './record.ts';
-
-const NOT_FOUND: Problem = { code: 'key_not_found' };
 
 const NO_OVERLAP = err(invalidInput('overlapHours', `Expected a whole number from 0 to ${OVERLAP_HOURS_MAX}`));
 
@@ -53,7 +52,7 @@ export function createRotate(options: RotateOptions) {
     const record = await store.findOwn(actor.userId, keyId);
     if (record === null) {
       const [child] = await derived.findChildren({ id: keyId }, actor.userId);
-      return refuseAndCharge(actor, child === undefined ? NOT_FOUND : { code: 'key_is_child' });
+      return refuseAndCharge(actor, child === undefined ? KEY_NOT_FOUND : { code: 'key_is_child' });
     }
     if (!granted(actor, { scopes: record.scopes }).ok) {
       return err<Problem>({ code: 'scope_not_granted', grantable: actor.grantable ?? keyCeilings.scopes ?? [] });
@@ -89,7 +88,7 @@ export function createRotate(options: RotateOptions) {
    */
   return async (actor: Actor, keyId: string, request: RotationRequest): Promise<Result<MadeKey, Problem>> => {
     const { overlapHours, expiresInDays } = request;
-    if (!isIdShaped(keyId)) return err(NOT_FOUND);
+    if (!isIdShaped(keyId)) return err(KEY_NOT_FOUND);
     const possible = checked({ expiresInDays });
     if (!possible.ok) return possible;
     if (!(Number.isInteger(overlapHours) && overlapHours >= 0 && overlapHours <= OVERLAP_HOURS_MAX)) return NO_OVERLAP;

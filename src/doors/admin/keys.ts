@@ -7,7 +7,7 @@ import { type Actor, actorFields, type Origin, type OriginOf } from '../../keys/
 import { type EditShownWith, editChecked, type MadeEdit, showEdit } from '../../keys/changes.ts';
 import { endAfter, type Granted } from '../../keys/grants.ts';
 import { type OwnKey, ownKeys } from '../../keys/listing.ts';
-import { isIdShaped, type ListedKey } from '../../keys/record.ts';
+import { isIdShaped, KEY_NOT_FOUND, type ListedKey } from '../../keys/record.ts';
 import type { DerivedKeys, KeyChanges, KeyEdit, KeyStore, ListPlace } from '../../keys/store.ts';
 import type { Place } from './cursor.ts';
 import { FIRST_ROW, type OnRange } from './row-ranges.ts';
@@ -69,8 +69,6 @@ export async function revokeAll(
 interface KeyUpdate extends Omit<KeyEdit, 'expiresAtMs'> {
   readonly expiresInDays?: number | null | undefined;
 }
-
-const NOT_FOUND = err({ code: 'key_not_found' } as const);
 
 /** Changes the given fields of anybody's key. Returns null if there is no such key. */
 export async function updateKey(
@@ -170,7 +168,7 @@ export function createAdminKeys(store: AdminStore, options: AdminKeysOptions) {
      * the ceilings and what the admin's token may grant. Limits and quotas have no ceiling here.
      */
     async update(actor: Actor, keyId: string, update: KeyUpdate): Promise<Result<OwnKey, Problem>> {
-      if (!isIdShaped(keyId)) return NOT_FOUND; // it may be a key
+      if (!isIdShaped(keyId)) return err(KEY_NOT_FOUND); // it may be a key
       const { scopes = [], expiresInDays: days } = update;
       const edit = await editOf(store, update);
       const check = ({ scopes: held, expiresAtMs: endsAtMs }: ListedKey) => {

@@ -6,7 +6,7 @@ import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import { type Actor, actorFields, createPersonBudget } from '../../keys/actor.ts';
-import { isIdShaped } from '../../keys/record.ts';
+import { isIdShaped, KEY_NOT_FOUND } from '../../keys/record.ts';
 import type { StoreOf } from '../../store/database.ts';
 import { createTrail, type KeyEvent } from '../../store/trail.ts';
 import type { Log } from '../../watch/log.ts';
@@ -41,8 +41,6 @@ export interface HistoryOptions {
   readonly log: Log;
 }
 
-const NOT_FOUND = err({ code: 'key_not_found' } as const);
-
 /** Creates the reader of events before a number, newest first, even of a deleted key while they are kept. */
 export function createHistory({ storeOf, clock, log }: HistoryOptions) {
   const trail = storeOf(createTrail);
@@ -64,14 +62,14 @@ export function createHistory({ storeOf, clock, log }: HistoryOptions) {
     before: number,
   ): Promise<Result<HistoryPage, Problem>> => {
     if ('owner' in whose && !isAdmin) return err({ code: 'admin_required' });
-    if ('keyId' in whose && !isIdShaped(whose.keyId)) return NOT_FOUND;
+    if ('keyId' in whose && !isIdShaped(whose.keyId)) return err(KEY_NOT_FOUND);
     const taken = histories.take(actor);
     if (!taken.ok) return taken;
     const read =
       'keyId' in whose
         ? await eventsOf(whose.keyId, isAdmin ? undefined : actor.userId, before, actor)
         : { found: await trail.newestOfOwner(whose.owner, before, READ), owners: [whose.owner] };
-    if (read === null) return NOT_FOUND;
+    if (read === null) return err(KEY_NOT_FOUND);
     if (!isAdmin) return ok(pageOf(read.found.map((event) => shownToOwner(actor, event))));
     if (read.owners.some((owner) => owner !== actor.userId))
       log.info('Trail read by an admin', { ...actorFields(actor), actor: actor.actor, ...whose });

@@ -15,7 +15,7 @@ import { isObject } from '../../ground/text.ts';
 import type { OriginOf, PersonBudget } from '../../keys/actor.ts';
 import { type EditShownWith, editChecked, showEdit } from '../../keys/changes.ts';
 import { endAfter } from '../../keys/grants.ts';
-import { hasEnded, isIdShaped, type ListedKey } from '../../keys/record.ts';
+import { hasEnded, isIdShaped, KEY_NOT_FOUND, type ListedKey } from '../../keys/record.ts';
 import type { KeyEdit, KeyStore } from '../../keys/store.ts';
 import { keyIdInput, keyRequestFields, listedKey } from '../../tools/key-fields.ts';
 import { createHistory, type HistoryOptions, type PastEvent } from './history.ts';
@@ -59,7 +59,7 @@ export function ownKeyRoutes(options: OwnKeyRoutesOptions) {
     const asked = readEdit(body);
     if (!asked.ok) return asked;
     const { keyId, expiresInDays: days, ...given } = asked.value;
-    if (!isIdShaped(keyId)) return err({ code: 'key_not_found' }); // it may be a key
+    if (!isIdShaped(keyId)) return err(KEY_NOT_FOUND); // it may be a key
     const taken = creations.take(actor);
     if (!taken.ok) return taken;
     const wanted = { ...given, expiresAtMs: days && endAfter(days, clock.nowMs()) };
