@@ -113,7 +113,7 @@ export class Holders {
    * Returns the holder of a key as it was read: the one that is kept, with what the read brought, or a new one. `isCurrent`:
    * every later change will be reported.
    */
-  read(record: CountedKey, read: ReadCounts, isCurrent: boolean): Holder {
+  holderOf(record: CountedKey, read: ReadCounts, isCurrent: boolean): Holder {
     const { id, createdAtMs, userId } = record;
     const keyAllowance = allowanceFor(record, this.#serverAllowance);
     const key = this.find(id) ?? new Holder('key', id, createdAtMs, keyAllowance, this.#calendar);

@@ -122,7 +122,7 @@ const forRecords = (known: Holders, exchange: Exchange) => ({
    * every later change will be reported.
    */
   holderOf(record: CountedKey, read: ReadCounts, isCurrent: boolean): Holder {
-    const key = known.read(record, read, isCurrent);
+    const key = known.holderOf(record, read, isCurrent);
     for (const holder of [key, key.owner]) if (holder?.isEarly) exchange.queue(holder);
     return key;
   },
