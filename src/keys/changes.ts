@@ -8,7 +8,7 @@ import type { InfoEvent } from '../watch/events.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Caller, type Origin, type OriginOf, type PersonBudget } from './actor.ts';
 import type { Feed } from './feed.ts';
-import { checked, type Granted } from './grants.ts';
+import { checkFields, type GrantFor } from './grants.ts';
 import { type OwnKey, ownKeys, type ShownWith } from './listing.ts';
 import {
   fingerprintOf,
@@ -92,7 +92,7 @@ export async function showEdit(actor: Actor, { key, changed }: MadeEdit, options
 }
 
 export interface ChangesOptions extends ChangeParts {
-  readonly granted: Granted;
+  readonly grantFor: GrantFor;
   /** Limits requests that change nothing. */
   readonly failedChanges: PersonBudget;
   /**
@@ -104,7 +104,7 @@ export interface ChangesOptions extends ChangeParts {
 }
 
 export function createChanges(options: ChangesOptions) {
-  const { store, derived, feed, clock, log, originOf, granted, failedChanges, creations } = options;
+  const { store, derived, feed, clock, log, originOf, grantFor, failedChanges, creations } = options;
 
   async function isActive({ userId }: Actor, keyId: string): Promise<boolean> {
     if ((await store.findOwn(userId, keyId))?.active) return true;
@@ -155,9 +155,9 @@ export function createChanges(options: ChangesOptions) {
     ): Promise<Result<void, Problem>> {
       const fields = { ...(name && { name }), ...(scopes && scopes.length > 0 && { scopes }) };
       if (Object.keys(fields).length === 0) return ok(undefined);
-      const possible = checked(fields);
+      const possible = checkFields(fields);
       if (!possible.ok) return possible;
-      const grant = granted(actor, { scopes: fields.scopes ?? [] });
+      const grant = grantFor(actor, { scopes: fields.scopes ?? [] });
       if (!grant.ok) return grant;
       const taken = creations.take(actor);
       if (!taken.ok) return taken;

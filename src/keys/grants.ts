@@ -63,10 +63,10 @@ export interface Grant extends Pick<ApiKeyRecord, 'scopes' | 'rateLimit' | 'quot
 /** The most scope issues in one error, since each names all scopes that exist. */
 const ISSUES_MAX = 10;
 
-export type Granted = ReturnType<typeof createGranted>;
+export type GrantFor = ReturnType<typeof createGrantFor>;
 
 /** Refuses what no key can have: a tool file may ask without a schema. */
-export function checked(
+export function checkFields(
   asked: Partial<Omit<KeyRequest, 'resource' | 'server' | 'held'>> & { name?: string },
 ): Result<void, Problem> {
   const { name, scopes = [], expiresInDays = DAYS_MAX, rateLimit, quota } = asked;
@@ -91,7 +91,7 @@ export function checked(
 }
 
 /** Checks what the actor may give a key. A request above a ceiling is refused, never lowered. */
-export const createGranted =
+export const createGrantFor =
   (ceilings: KeyCeilings, audience: Audience, log: Log) =>
   (actor: Actor, request: KeyRequest): Result<Grant, Problem> => {
     const servers = audience.serversFor(actor.publicUrl);

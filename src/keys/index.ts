@@ -9,7 +9,7 @@ import type { Audience } from './audience.ts';
 import { createCheckBlock } from './blocked-owners.ts';
 import { createChanges, createRevokeSecrets } from './changes.ts';
 import { Feed, type FeedOptions } from './feed.ts';
-import { createGranted, type KeyCeilings } from './grants.ts';
+import { createGrantFor, type KeyCeilings } from './grants.ts';
 import { createLists } from './listing.ts';
 import { createMinting } from './minting.ts';
 import type { OwnerDefaults, PlanOf } from './plans.ts';
@@ -57,7 +57,7 @@ export function createKeyDomain(options: KeyDomainOptions) {
     readKeys,
     unknownKeys: createUnknownKeys(readKeys, 'any', lookupBudgets, clock, log),
     rules,
-    granted: createGranted(options.keyCeilings, options.audience, log),
+    grantFor: createGrantFor(options.keyCeilings, options.audience, log),
     failedChanges: createPersonBudget([LIMITS.failedChanges], clock, log),
     creations: createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log),
   };
@@ -77,7 +77,7 @@ export function createKeyDomain(options: KeyDomainOptions) {
     feed,
     usage,
     creations: parts.creations,
-    granted: parts.granted,
+    grantFor: parts.grantFor,
     lookupBudgets,
     revokeSecrets: createRevokeSecrets(createUnknownKeys(readKeys, 'primary', lookupBudgets, clock, log), parts),
     /** Stops polling and writes what is pending. The store stays open. */

@@ -6,7 +6,7 @@ import { err, ok, type Result } from '../ground/result.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorBy, actorFields, type Caller, type Person } from './actor.ts';
 import { shownServer, THIS_SERVER } from './audience.ts';
-import { checked, endAfter, type Grant, type KeyRequest } from './grants.ts';
+import { checkFields, endAfter, type Grant, type KeyRequest } from './grants.ts';
 import { type ApiKeyRecord, fingerprintOf, hashKey, type MadeKey, mintId, mintKey, NEW_KEY } from './record.ts';
 import type { RotateOptions } from './rotating.ts';
 
@@ -29,11 +29,11 @@ interface MintingOptions extends RotateOptions {
 }
 
 export function createMinting(options: MintingOptions) {
-  const { store, clock, random, sha256, log, originOf, granted, keyPrefix, production, creations } = options;
+  const { store, clock, random, sha256, log, originOf, grantFor, keyPrefix, production, creations } = options;
   function grantAndCharge(actor: Actor, request: NewKey): Result<Grant, Problem> {
-    const possible = checked({ ...request, name: request.name ?? '' }); // in JavaScript it may be missing
+    const possible = checkFields({ ...request, name: request.name ?? '' }); // in JavaScript it may be missing
     if (!possible.ok) return possible;
-    const grant = granted(actor, request);
+    const grant = grantFor(actor, request);
     if (!grant.ok) return grant;
     const taken = creations.take(actor);
     return taken.ok ? grant : taken;
@@ -79,7 +79,7 @@ export function createMinting(options: MintingOptions) {
 
     /** Returns an order's key, not stored yet; a problem if a ceiling was lowered meanwhile. */
     mint({ name, userId, actor, grantable, ...request }: KeyOrder, caller: Caller): Result<MadeKey, Problem> {
-      const grant = granted(actorBy(caller, { userId, actor, grantable }), request);
+      const grant = grantFor(actorBy(caller, { userId, actor, grantable }), request);
       return grant.ok ? ok(newKey(userId, name, grant.value)) : grant;
     },
   };

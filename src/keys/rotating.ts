@@ -7,7 +7,7 @@ import { err, ok, type Result } from '../ground/result.ts';
 import { MS_PER_HOUR, type RandomBytes, type Sha256 } from '../ground/runtime.ts';
 import { type Actor, actorFields, type Caller } from './actor.ts';
 import { type ChangeParts, type ChangesOptions, changeAsRead } from './changes.ts';
-import { checked, endAfter, type KeyCeilings, OVERLAP_HOURS_MAX } from './grants.ts';
+import { checkFields, endAfter, type KeyCeilings, OVERLAP_HOURS_MAX } from './grants.ts';
 import type { KnownKey, KnownKeys } from './known-keys.ts';
 import {
   type ApiKeyRecord,
@@ -38,7 +38,7 @@ export interface RotationRequest {
 
 /** Creates the function that rotates a key. It shares the budget of creations. */
 export function createRotate(options: RotateOptions) {
-  const { store, derived, feed, clock, random, sha256, log, originOf, granted, failedChanges, creations } = options;
+  const { store, derived, feed, clock, random, sha256, log, originOf, grantFor, failedChanges, creations } = options;
   const { keyCeilings, keyPrefix, production } = options;
 
   /** Returns a refusal, and charges the person's budget for requests that change nothing. */
@@ -54,7 +54,7 @@ export function createRotate(options: RotateOptions) {
       const [child] = await derived.findChildren({ id: keyId }, actor.userId);
       return refuseAndCharge(actor, child === undefined ? KEY_NOT_FOUND : { code: 'key_is_child' });
     }
-    if (!granted(actor, { scopes: record.scopes }).ok) {
+    if (!grantFor(actor, { scopes: record.scopes }).ok) {
       return err<Problem>({ code: 'scope_not_granted', grantable: actor.grantable ?? keyCeilings.scopes ?? [] });
     }
     const refusal = rotationRefusal(record, overlapMs, clock.nowMs());
@@ -89,10 +89,10 @@ export function createRotate(options: RotateOptions) {
   return async (actor: Actor, keyId: string, request: RotationRequest): Promise<Result<MadeKey, Problem>> => {
     const { overlapHours, expiresInDays } = request;
     if (!isIdShaped(keyId)) return err(KEY_NOT_FOUND);
-    const possible = checked({ expiresInDays });
+    const possible = checkFields({ expiresInDays });
     if (!possible.ok) return possible;
     if (!(Number.isInteger(overlapHours) && overlapHours >= 0 && overlapHours <= OVERLAP_HOURS_MAX)) return NO_OVERLAP;
-    const expiry = granted(actor, { scopes: [], expiresInDays });
+    const expiry = grantFor(actor, { scopes: [], expiresInDays });
     if (!expiry.ok) return expiry;
     const overlapMs = overlapHours * MS_PER_HOUR;
     return changeAsRead(async () => {

@@ -5,7 +5,7 @@ import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from '../../keys/actor.ts';
 import { type EditShownWith, editChecked, type MadeEdit, showEdit } from '../../keys/changes.ts';
-import { endAfter, type Granted } from '../../keys/grants.ts';
+import { endAfter, type GrantFor } from '../../keys/grants.ts';
 import { type OwnKey, ownKeys } from '../../keys/listing.ts';
 import { isIdShaped, KEY_NOT_FOUND, type ListedKey } from '../../keys/record.ts';
 import type { DerivedKeys, KeyChanges, KeyEdit, KeyStore, ListPlace } from '../../keys/store.ts';
@@ -107,12 +107,12 @@ export interface AdminKeysOptions extends EditShownWith {
   readonly store: KeyStore;
   readonly derived: DerivedKeys;
   readonly originOf: OriginOf;
-  readonly granted: Granted;
+  readonly grantFor: GrantFor;
 }
 
 /** Creates what admins may do through tools. It creates no keys. */
 export function createAdminKeys(store: AdminStore, options: AdminKeysOptions) {
-  const { derived, originOf, granted, feed, clock, log } = options;
+  const { derived, originOf, grantFor, feed, clock, log } = options;
   const adminOrigin = (actor: Actor): Origin => ({ ...originOf('tool', actor, actor.actor), byAdmin: true });
   return {
     /**
@@ -173,7 +173,7 @@ export function createAdminKeys(store: AdminStore, options: AdminKeysOptions) {
       const edit = await editOf(store, update);
       const check = ({ scopes: held, expiresAtMs: endsAtMs }: ListedKey) => {
         const lives = edit.expiresAtMs !== undefined && isLonger(edit.expiresAtMs, endsAtMs);
-        return granted(actor, { scopes, held, ...(lives && { expiresInDays: days ?? Number.POSITIVE_INFINITY }) });
+        return grantFor(actor, { scopes, held, ...(lives && { expiresInDays: days ?? Number.POSITIVE_INFINITY }) });
       };
       const updated = await editChecked(options.store, null, keyId, edit, adminOrigin(actor), check);
       return updated.ok ? ok(await showEdit(actor, updated.value, options)) : updated;
