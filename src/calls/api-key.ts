@@ -84,7 +84,7 @@ const revalidateWith =
       const identified = setIdentity(call, verified);
       const { demanded } = proof;
       const hasAll = demanded.every((scope) => verified.value.scopes.includes(scope));
-      return hasAll ? ok(verified.verifiedAtMs) : lacksScopes(log, identified, demanded);
+      return hasAll ? ok(verified.verifiedAtMs) : refuseScopes(log, identified, demanded);
     }
     logRefused(log, verified.error, caller);
     return verified;
@@ -108,7 +108,7 @@ export function callerIds({ caller: { requestId, traceId }, auth = {} }: Guarded
 }
 
 /** Logs that a key lacks one of these scopes. Returns the refusal. */
-export function lacksScopes(log: Log, call: GuardedCall, required: readonly string[]) {
+export function refuseScopes(log: Log, call: GuardedCall, required: readonly string[]) {
   log.warn('Insufficient scopes', { ...callerIds(call), required, held: call.auth?.scopes ?? [] });
   return err({ code: 'insufficient_scope', required } as const);
 }

@@ -13,7 +13,7 @@ import {
   callerIds,
   type GuardedCall,
   type KeyAuth,
-  lacksScopes,
+  refuseScopes,
   type RevalidateKey,
   type VerifyKey,
 } from './api-key.ts';
@@ -113,7 +113,7 @@ export function createGuards(options: GuardsOptions): Guards {
     const admits = ({ scopes: held = [] }: Rights) => required.every((scope) => held.includes(scope));
     const decide: Guard<ScopedCall> = (call) => {
       const { auth } = call;
-      if (!admits(auth)) return lacksScopes(log, call, required);
+      if (!admits(auth)) return refuseScopes(log, call, required);
       call.proof?.demand(required);
       return PASS;
     };

@@ -112,7 +112,8 @@ export function createChanges(options: ChangesOptions) {
     return child?.endedAtMs === null && !hasEnded(child.expiresAtMs, clock.nowMs());
   }
 
-  async function mutate(
+  /** Makes a change, within the budget of those that change nothing; lets this process see it, and logs it. */
+  async function changeAndLog(
     event: InfoEvent,
     actor: Actor,
     keyId: string,
@@ -134,7 +135,7 @@ export function createChanges(options: ChangesOptions) {
   }
 
   const end = (event: InfoEvent, how: 'deactivate' | 'remove', actor: Actor, keyId: string) =>
-    mutate(event, actor, keyId, async (origin) => {
+    changeAndLog(event, actor, keyId, async (origin) => {
       const ended = await store[how](actor.userId, keyId, origin);
       if (ended !== null) return ended;
       const [child] = await derived.endChildren({ id: keyId }, actor.userId, clock.nowMs(), origin);
@@ -161,7 +162,7 @@ export function createChanges(options: ChangesOptions) {
       if (!grant.ok) return grant;
       const taken = creations.take(actor);
       if (!taken.ok) return taken;
-      return mutate('API key updated', actor, keyId, (origin) => store.edit(actor.userId, keyId, fields, origin));
+      return changeAndLog('API key updated', actor, keyId, (origin) => store.edit(actor.userId, keyId, fields, origin));
     },
   };
 }
@@ -175,7 +176,7 @@ export function createRevokeSecrets(
   unknownKeys: UnknownKeys, // reads from the primary: a replica may still accept a key that has ended
   { store, derived, feed, clock, sha256, log, originOf }: ChangeParts & { readonly sha256: Sha256 },
 ) {
-  async function end(keys: readonly PresentedKey[], caller: Caller): Promise<void> {
+  async function endAll(keys: readonly PresentedKey[], caller: Caller): Promise<void> {
     const [first] = keys;
     if (first === undefined) return;
     const hashes = keys.map(({ presentedHash }) => presentedHash);
@@ -208,7 +209,7 @@ export function createRevokeSecrets(
       const { record } = found.value;
       if (record !== null && isEndable(record, secret, nowMs)) keys.push(record);
     }
-    await end(keys, caller);
+    await endAll(keys, caller);
     return ok(undefined);
   };
 }
