@@ -13,8 +13,8 @@ import {
   callerIds,
   type GuardedCall,
   type KeyAuth,
-  refuseScopes,
   type RevalidateKey,
+  refuseScopes,
   type VerifyKey,
 } from './api-key.ts';
 import type { Call, CallProof } from './call.ts';

@@ -37,5 +37,5 @@ export function createCheckBlock(store: KeyStore, feed: Feed): CheckBlock {
     return chain(known.get(owner) ?? read(owner), decide);
   }
 
-  return (owner) => (feed.current() ? decideNow(owner) : feed.ensureFresh().then(() => decideNow(owner)));
+  return (owner) => (feed.isCurrentForUse() ? decideNow(owner) : feed.ensureFresh().then(() => decideNow(owner)));
 }

@@ -195,7 +195,7 @@ export function createRevokeSecrets(
 
   return async (texts: readonly string[], caller: Caller): Promise<Result<void, Problem>> => {
     // What an outage hides may be a key: nobody is told that it has ended.
-    if (texts.some(isForeignShaped) && !feed.current()) await feed.ensureFresh();
+    if (texts.some(isForeignShaped) && !feed.isCurrentForUse()) await feed.ensureFresh();
     const secrets: string[] = [];
     for (const text of new Set(texts)) if (isKeyShaped(text) || (await feed.mayBeForeign(text))) secrets.push(text);
     const finding = secrets.map(async (secret) => ({

@@ -90,8 +90,8 @@ export class Feed {
     this.#listeners.push(listener);
   }
 
-  /** Returns whether memory may be trusted. Counts as a verification, so polling goes on. `nowMs`: monotonic. */
-  current(nowMs = this.#clock.monotonicMs()): boolean {
+  /** Returns whether memory may decide now. Notes that it was asked to, so that polling goes on. `nowMs`: monotonic. */
+  isCurrentForUse(nowMs = this.#clock.monotonicMs()): boolean {
     this.#usedAtMs = nowMs;
     return nowMs - this.polledAtMs <= this.boundMs;
   }
@@ -118,7 +118,7 @@ export class Feed {
     const holds = () => this.#page?.[what] === true;
     const hasRead = this.#page !== undefined;
     const isAway = this.#outage.isOn && nowMs - this.#failedAtMs <= this.boundMs;
-    if (this.current(nowMs) || (hasRead && isAway)) return holds();
+    if (this.isCurrentForUse(nowMs) || (hasRead && isAway)) return holds();
     const lastSaid = (error: unknown) => {
       const outage = outageIn(error);
       if (!hasRead) throw outage;

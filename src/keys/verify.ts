@@ -114,7 +114,7 @@ export function createVerifier(options: VerifierOptions) {
 
   function decideCurrent(presented: Presented): Awaitable<Verified> {
     const nowMs = clock.monotonicMs();
-    if (feed.current(nowMs)) return decideNow(presented, nowMs);
+    if (feed.isCurrentForUse(nowMs)) return decideNow(presented, nowMs);
     return feed.ensureFresh().then(() => decideNow(presented, clock.monotonicMs()));
   }
 

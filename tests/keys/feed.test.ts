@@ -39,9 +39,9 @@ describe('memory is current', () => {
     }, clock);
     await feed.refresh();
     clock.advance(475);
-    expect(feed.current()).toBe(true);
+    expect(feed.isCurrentForUse()).toBe(true);
     clock.advance(1);
-    expect(feed.current()).toBe(false);
+    expect(feed.isCurrentForUse()).toBe(false);
   });
 
   test('in an outage that a poll has met within the bound, what the last page said of rules counts without another', async () => {
@@ -74,10 +74,10 @@ describe('memory is current', () => {
       return NOTHING_NEW;
     });
     await feed.refresh();
-    expect(feed.current()).toBe(true);
+    expect(feed.isCurrentForUse()).toBe(true);
     away = true;
     await feed.refresh();
-    expect(feed.current()).toBe(false);
+    expect(feed.isCurrentForUse()).toBe(false);
   });
 
   test('changes are passed to a cache in one call for each page, so that it is walked once', async () => {
@@ -118,7 +118,7 @@ describe('memory is current', () => {
     expect(polls).toHaveLength(2);
     polls[1]?.reject(new StoreOutage('away'));
     expect((await both).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
-    expect(feed.current()).toBe(true);
+    expect(feed.isCurrentForUse()).toBe(true);
   });
 
   test('a poll that was under way during a sleep proves nothing', async () => {
@@ -129,11 +129,11 @@ describe('memory is current', () => {
     inner.sleep(3_600_000);
     polls[0]?.(NOTHING_NEW);
     await Bun.sleep(0);
-    expect(feed.current()).toBe(false);
+    expect(feed.isCurrentForUse()).toBe(false);
     expect(polls).toHaveLength(2);
     polls[1]?.(NOTHING_NEW);
     await current;
-    expect(feed.current()).toBe(true);
+    expect(feed.isCurrentForUse()).toBe(true);
   });
 });
 

@@ -100,7 +100,7 @@ export function createTokens(options: TokensOptions) {
   const isOutdated = (found: Found): boolean =>
     found.ok
       ? found.value !== null && !feed.isFresh(found.value.atMs)
-      : found.error.code === 'invalid_api_key' && !feed.current();
+      : found.error.code === 'invalid_api_key' && !feed.isCurrentForUse();
 
   /** Looks again once the feed is current. Rejects with a StoreOutage if that takes too long, too. */
   async function findAgain(token: string, caller: Caller): Promise<Found> {

@@ -55,7 +55,7 @@ function createAnswer(feed: Feed, recent: RecentChanges, macs: () => Promise<Mac
   }
 
   return async (cursor: string, arrivedAtMs: number): Promise<object> => {
-    const isCurrent = feed.current();
+    const isCurrent = feed.isCurrentForUse();
     if (!isCurrent) await feed.pollNow();
     let codes = await codesFor(cursor);
     if (isCurrent && recent.stateOf(cursor, codes).is === 'unknown') {
