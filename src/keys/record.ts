@@ -195,7 +195,7 @@ export const isIdShaped = (id: string): boolean => ID_SHAPE.test(id);
 /** Returns SHA-256 as 64 lowercase hex characters. A slow password hash would add nothing to 256 random bits. */
 export const hashKey = (sha256: Sha256, key: string): string => sha256(key, 'hex');
 
-/** A new secret, with the record that stores its hash. */
+/** A new secret, with its key's record: of a rotation as it was read before, with the new expiry. */
 export interface MadeKey {
   readonly record: ApiKeyRecord;
   /** Its plain text, shown only once. */
