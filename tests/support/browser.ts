@@ -86,6 +86,18 @@ export function describeInBrowser(name: string, body: (browser: () => Browser) =
   });
 }
 
+/** Collects what no page or frame may do: open a dialog or a window, or throw. */
+export function misdeedsOf(page: Page): string[] {
+  const misdeeds: string[] = [];
+  page.on('dialog', (dialog) => {
+    misdeeds.push(`a dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on('pageerror', (error) => misdeeds.push(`an exception: ${error.message}`));
+  page.on('popup', () => misdeeds.push('a new window'));
+  return misdeeds;
+}
+
 /** Presses a button of a page, or of a frame in one. */
 export const press = (where: Pick<Page, 'getByRole'>, name: string) =>
   where.getByRole('button', { name, exact: true }).click();

@@ -2,7 +2,7 @@
 
 import { expect } from 'bun:test';
 import type { Browser, BrowserContext, BrowserContextOptions, Locator, Page } from 'playwright-core';
-import { takePage } from '../../support/browser.ts';
+import { misdeedsOf, takePage } from '../../support/browser.ts';
 import { testClock } from '../../support/clock.ts';
 import { createTestApp, type Env, type TestApp, type TestAppOptions } from '../../support/test-app.ts';
 
@@ -141,7 +141,7 @@ async function shownAt(page: Page, requests: readonly string[], misdeeds: readon
 
 /** Everything that happens in the page or its frames and must not. */
 function watch(page: Page, requests: string[], url: string, issuer: string | undefined): string[] {
-  const misdeeds: string[] = [];
+  const misdeeds = misdeedsOf(page);
   const isAway = () => issuer !== undefined && page.url().startsWith(issuer);
   const mayAsk = [
     `${url}/keys`,
@@ -150,17 +150,11 @@ function watch(page: Page, requests: string[], url: string, issuer: string | und
     `${url}/device/`,
     ...(issuer === undefined ? [] : [`${issuer}/`]),
   ];
-  page.on('dialog', (dialog) => {
-    misdeeds.push(`a dialog: ${dialog.message()}`);
-    void dialog.dismiss();
-  });
   page.on('console', (message) => {
     // Chromium itself logs each refusal of a request.
     if (isAway() || (message.type() === 'error' && /status of [45]\d\d/.test(message.text()))) return;
     if (message.type() === 'error' || message.type() === 'warning') misdeeds.push(`on the console: ${message.text()}`);
   });
-  page.on('pageerror', (error) => misdeeds.push(`an exception: ${error.message}`));
-  page.on('popup', () => misdeeds.push('a new window'));
   page.on('request', (request) => {
     const asked = request.url();
     if (isAway() || request.redirectedFrom() !== null || /^(data|about):/.test(asked)) return;

@@ -6,7 +6,7 @@ import { describeInBrowser, isolatingBrowser, stopClock } from '../../support/br
 import { waitFor } from '../../support/wait-for.ts';
 import { type BareHost, toolResult, withBareHost } from './bare-host.ts';
 import { isInMemory } from './heap.ts';
-import { codeOf, factOf, type WithPreview, withPreview } from './preview-page.ts';
+import { codeOf, factOf, focused, type WithPreview, withPreview } from './preview-page.ts';
 
 const KEY = `sk_test_${'5a3b1ec0'.repeat(8)}`;
 const WARNING = 'Save this key now - it will not be shown again';
@@ -184,20 +184,15 @@ describeInBrowser('the widget api-key-created', (browser) => {
       await page.keyboard.press('Tab');
       await button(created, 'Show key').and(created.locator(':focus')).waitFor(); // from the process of the page
       const inside = await frame('api-key-created');
-      const focused = () =>
-        inside.evaluate(() => {
-          const at = document.activeElement as HTMLElement;
-          return [at.ariaLabel ?? at.textContent, getComputedStyle(at).outlineStyle];
-        });
-      expect(await focused()).toEqual(['Show key', 'solid']);
+      expect(await focused(inside)).toEqual(['Show key', 'solid']);
       await page.keyboard.press('Enter');
       expect(await codeOf(created, 'API key').textContent()).toBe(KEY);
       await page.keyboard.press('Tab');
-      expect(await focused()).toEqual(['Copy', 'solid']);
+      expect(await focused(inside)).toEqual(['Copy', 'solid']);
       await page.keyboard.press('Space');
       await keyBox(created).getByText('Copied', { exact: true }).waitFor();
       await page.keyboard.press('Tab');
-      expect(await focused()).toEqual(['Copy header', 'solid']);
+      expect(await focused(inside)).toEqual(['Copy header', 'solid']);
     });
   });
 });

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test';
 import type { FrameLocator } from 'playwright-core';
 import { describeInBrowser, stopClock } from '../../support/browser.ts';
 import { INITIALIZED, listOf, responseTo, toolResult, withBareHost } from './bare-host.ts';
-import { rowOf, rows, type WithPreview, withPreview } from './preview-page.ts';
+import { focused, rowOf, rows, type WithPreview, withPreview } from './preview-page.ts';
 
 const RESPONDED_MS = 1000; // far above what the host of the preview takes for a call
 
@@ -172,15 +172,10 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     await preview('', async ({ page, list, frame }) => {
       await rowOf(list, 'CI pipeline').waitFor();
       const inside = await frame('api-keys-list');
-      const focused = () =>
-        inside.evaluate(() => {
-          const at = document.activeElement as HTMLElement;
-          return [at.ariaLabel ?? at.textContent, getComputedStyle(at).outlineStyle];
-        });
       const tabTo = async (label: string) => {
         for (let presses = 0; presses < 60; presses += 1) {
           await page.keyboard.press('Tab');
-          if ((await focused())[0] === label) return;
+          if ((await focused(inside))[0] === label) return;
         }
         throw new Error(`no way to ${label}`);
       };
@@ -189,20 +184,20 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       await page.keyboard.press('Enter');
       await tabTo('Revoke CI pipeline');
       await page.keyboard.press('Enter');
-      expect(await focused()).toEqual(['Cancel', 'solid']);
+      expect(await focused(inside)).toEqual(['Cancel', 'solid']);
       await page.keyboard.press('Escape');
-      expect(await focused()).toEqual(['Revoke CI pipeline', 'solid']);
+      expect(await focused(inside)).toEqual(['Revoke CI pipeline', 'solid']);
       await page.keyboard.press('Enter');
       await page.keyboard.press('Shift+Tab');
-      expect(await focused()).toEqual(['Revoke', 'solid']);
+      expect(await focused(inside)).toEqual(['Revoke', 'solid']);
       await page.keyboard.press('Enter');
       await list.getByText('API key revoked successfully').waitFor();
-      expect(await focused()).toEqual(['Delete CI pipeline', 'solid']);
+      expect(await focused(inside)).toEqual(['Delete CI pipeline', 'solid']);
       await page.keyboard.press('Enter');
       await page.keyboard.press('Shift+Tab');
       await page.keyboard.press('Enter');
       await list.getByText('5 keys', { exact: true }).waitFor();
-      expect(await focused()).toEqual(['More about nightly backup', 'solid']);
+      expect(await focused(inside)).toEqual(['More about nightly backup', 'solid']);
     });
   });
 

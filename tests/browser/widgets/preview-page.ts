@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect } from 'bun:test';
 import type { Browser, Frame, FrameLocator, Page } from 'playwright-core';
-import { takePage } from '../../support/browser.ts';
+import { misdeedsOf, takePage } from '../../support/browser.ts';
 import { serveLab } from './lab/lab.ts';
 
 export interface Preview {
@@ -22,6 +22,12 @@ export const rowOf = (list: FrameLocator | Frame | Page, name: string) =>
 /** The value of a term that a widget tells of a key. */
 export const factOf = (widget: FrameLocator | Frame | Page, term: string) =>
   widget.locator('dt', { hasText: term }).locator('+ dd');
+/** What has the focus, and the style of its ring. */
+export const focused = (frame: Frame) =>
+  frame.evaluate(() => {
+    const at = document.activeElement as HTMLInputElement;
+    return [at.ariaLabel || at.textContent || at.value, getComputedStyle(at).outlineStyle];
+  });
 /** What stands in a box of a new key. */
 export const codeOf = (widget: FrameLocator | Frame | Page, name: string) =>
   widget.getByRole('group', { name, exact: true }).locator('code');
@@ -61,16 +67,10 @@ export function withPreview(browser: () => Browser | Promise<Browser>): WithPrev
 
 /** Everything that happens in the page or its frames and must not. */
 export function watch(page: Page, ...allowedUrls: string[]): string[] {
-  const misdeeds: string[] = [];
-  page.on('dialog', (dialog) => {
-    misdeeds.push(`a dialog: ${dialog.message()}`);
-    void dialog.dismiss();
-  });
+  const misdeeds = misdeedsOf(page);
   page.on('console', (message) => {
     if (message.type() === 'error' || message.type() === 'warning') misdeeds.push(`on the console: ${message.text()}`);
   });
-  page.on('pageerror', (error) => misdeeds.push(`an exception: ${error.message}`));
-  page.on('popup', () => misdeeds.push('a new window'));
   page.on('request', (request) => {
     const url = request.url();
     if (!allowedUrls.includes(url) && !url.startsWith('data:') && !url.startsWith('about:')) {

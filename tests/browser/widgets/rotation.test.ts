@@ -7,7 +7,7 @@ import { rows } from '../../support/everything.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { type BareHost, listOf, responseTo, toolResult, withShown } from './bare-host.ts';
 import { isInMemory } from './heap.ts';
-import { rowOf as row, type WithPreview, withPreview } from './preview-page.ts';
+import { focused, rowOf as row, type WithPreview, withPreview } from './preview-page.ts';
 
 const KEY = `sk_test_${'5a3b1ec0'.repeat(8)}`;
 const HOUR_MS = 3_600_000;
@@ -253,31 +253,26 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
   test('is made with the keyboard alone, and the focus is seen and never lost', async () => {
     await preview('', async ({ page, list, frame }) => {
       const inside = await frame('api-keys-list');
-      const focused = () =>
-        inside.evaluate(() => {
-          const at = document.activeElement as HTMLInputElement;
-          return [at.ariaLabel || at.textContent?.trim() || at.value, getComputedStyle(at).outlineStyle];
-        });
       await list.getByRole('button', { name: 'Rotate CI pipeline' }).focus();
       await page.keyboard.press('Enter');
-      expect(await focused()).toEqual(['24', 'solid']);
+      expect(await focused(inside)).toEqual(['24', 'solid']);
       await page.keyboard.press('Escape');
-      expect(await focused()).toEqual(['Rotate CI pipeline', 'solid']);
+      expect(await focused(inside)).toEqual(['Rotate CI pipeline', 'solid']);
       await page.keyboard.press('Enter');
       await page.keyboard.press('ArrowDown');
-      expect(await focused()).toEqual(['0', 'solid']);
+      expect(await focused(inside)).toEqual(['0', 'solid']);
       await page.keyboard.press('Tab');
-      expect(await focused()).toEqual(['Rotate', 'solid']);
+      expect(await focused(inside)).toEqual(['Rotate', 'solid']);
       await page.keyboard.press('Enter');
       await newKeyOf(list, 'CI pipeline').getByText('It has ended.').waitFor();
-      expect(await focused()).toEqual(['Copy', 'solid']);
+      expect(await focused(inside)).toEqual(['Copy', 'solid']);
       await stopClock(page);
       await page.keyboard.press('Enter');
       await newKeyOf(list, 'CI pipeline').getByText('Copied', { exact: true }).waitFor();
       await page.keyboard.press('Tab');
-      expect(await focused()).toEqual(['I have saved it', 'solid']);
+      expect(await focused(inside)).toEqual(['I have saved it', 'solid']);
       await page.keyboard.press('Enter');
-      expect(await focused()).toEqual(['More about CI pipeline', 'solid']);
+      expect(await focused(inside)).toEqual(['More about CI pipeline', 'solid']);
     });
   });
 });
