@@ -143,7 +143,7 @@ test('commands set it, replace it, and take it away', async () => {
   await app.keys('update', id, '--meta', 'plan=free');
   expect(await metadata()).toEqual({ plan: 'free' });
   for (const wrong of [['plan'], ['none', '--meta', 'plan=x'], ['plan=x', '--meta', 'plan=y'], ['Plan=x']]) {
-    expect(app.keys('update', id, '--meta', ...wrong)).rejects.toThrow('--meta');
+    await expect(app.keys('update', id, '--meta', ...wrong)).rejects.toThrow('--meta');
   }
   await app.keys('update', id, '--meta', 'none');
   expect(await metadata()).toBeNull();
