@@ -12,14 +12,14 @@ import { inProcess } from '../support/keys-command.ts';
 const SRC = join(import.meta.dir, '../../src');
 
 test.each([
-  [token, '', 'usage: token --sub user [--expires '],
-  [keys, '', 'usage: keys <verb>'],
-  ...Object.keys(VERBS).map((verb) => [keys, verb, `usage: keys ${verb}`] as const),
-  [all, '', 'usage: mcp-key-server [dev | token | health | keys]'],
-  [all, 'token', 'usage: token --sub'],
-  [all, 'keys', 'usage: keys <verb>'],
-  [all, 'health', 'usage: mcp-key-server health\n'],
-] as const)('%#: %p %s', async (main, name, usage) => {
+  ['usage: token --sub user [--expires ', token, ''],
+  ['usage: keys <verb>', keys, ''],
+  ...Object.keys(VERBS).map((verb) => [`usage: keys ${verb}`, keys, verb] as const),
+  ['usage: mcp-key-server [dev | token | health | keys]', all, ''],
+  ['usage: token --sub', all, 'token'],
+  ['usage: keys <verb>', all, 'keys'],
+  ['usage: mcp-key-server health\n', all, 'health'],
+] as const)('%#: --help and -h say %j on stdout alone, and end with 0', async (usage, main, name) => {
   for (const help of ['--help', '-h']) {
     const { code, stdout, stderr } = await inProcess(main, {}, [...name.split(' ').filter(Boolean), help]);
     expect({ help, code, stderr, begins: stdout.slice(0, usage.length) }).toEqual({

@@ -56,7 +56,7 @@ test.each(
   LEFT.flatMap(([left, wasKilled]) =>
     rows(['bun', 'deno'] as const, 1).map((runtime) => [runtime, left, wasKilled] as const),
   ),
-)('a start on %s, with a file that was left %s', async (runtime, _, wasKilled) => {
+)('a start on %s fails, and leaves a file that was left %s as it is', async (runtime, _, wasKilled) => {
   const folder = await folderOfBefore(wasKilled);
   const before = bytesIn(folder);
   const env = { JWT_SECRET: TEST_SECRET, DATABASE_URL: `file:${join(folder, 'keys.db')}` };
@@ -92,7 +92,7 @@ test('every verb that uses the database is tried below', () => {
 });
 
 test.each(LEFT.flatMap(([left, wasKilled]) => Object.keys(ARGS).map((verb) => [verb, left, wasKilled] as const)))(
-  '`keys %s`, with a file that was left %s',
+  '`keys %s` fails, and leaves a file that was left %s as it is',
   async (verb, _, wasKilled) => {
     const folder = await folderOfBefore(wasKilled);
     const others = fill(diskFolder(), {
@@ -111,7 +111,7 @@ test.each(LEFT.flatMap(([left, wasKilled]) => Object.keys(ARGS).map((verb) => [v
   },
 );
 
-test.each(LEFT)('`keys restore` of a backup that was left %s', async (_, wasKilled) => {
+test.each(LEFT)('`keys restore` of a backup that was left %s changes nothing', async (_, wasKilled) => {
   const [backup, folder] = [await folderOfBefore(wasKilled), diskFolder()];
   await newDatabaseAt(join(folder, 'keys.db'));
   const before = [bytesIn(backup), bytesIn(folder)];

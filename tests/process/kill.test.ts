@@ -7,6 +7,6 @@ import { everything } from '../support/everything.ts';
 const ROUNDS = everything ? 20 : 5;
 const USERS = 8;
 
-test(`kill -9, ${ROUNDS} rounds`, async () => {
+test(`kill -9, ${ROUNDS} rounds: nothing acknowledged is lost, and the file is whole`, async () => {
   expect(await crash({ rounds: ROUNDS, users: USERS, seed: 2 })).toBeGreaterThan(USERS);
 }, 180_000);

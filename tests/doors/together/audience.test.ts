@@ -78,7 +78,7 @@ const DOORS: Readonly<
 };
 
 describe.each(Object.entries(DOORS))('%s', (_, [takes, none, own, other]) => {
-  test.each(Object.entries(BOUND))('a key that is bound %s', async (bound, input) => {
+  test.each(Object.entries(BOUND))('a key that is bound %s is used where it may be alone', async (bound, input) => {
     app.clock.advance(1000); // for the rate of lists
     const { id, key } = await app.createKey('alice', input());
     const expected = bound === 'to none' ? none : bound === 'to another' ? other : own;

@@ -31,12 +31,12 @@ describe.each(['bun', 'deno'] as const)('two servers on %s', (runtime) => {
   describe.each(STORE_MODES)(`of the kind %s, ${ROUNDS} times each`, (mode) => {
     const start = () => startCluster([mode, mode], {}, [runtime, runtime]);
 
-    test('eleven endings of a child', async () => {
+    test('eleven endings of a child, each within the bound', async () => {
       await using cluster = await start();
       await expectInTime(`${mode} on ${runtime}, children`, (round) => childEndings(cluster, round));
     }, 600_000);
 
-    test('ten endings of a rule', async () => {
+    test('ten endings of a rule, each within the bound', async () => {
       await using cluster = await start();
       const service = await serviceIn(cluster);
       await expectInTime(`${mode} on ${runtime}, rules`, (round) => ruleEndings(cluster, service, round));
