@@ -147,5 +147,5 @@ console.table([
   { exchanges: 'file', 'keys a second': await exchanges(await openEmbedded(path)) },
   { exchanges: 'sqld', 'keys a second': await exchanges(remote) },
 ]);
-await sqld.stop();
+await sqld.kill();
 process.exit(0);

@@ -26,7 +26,7 @@ async function placed(place: Place) {
   if (place === 'file') return { env: { DATABASE_URL: `file:${join(folder, 'keys.db')}` }, stop: async () => {} };
   const sqld = await startSqld({ folder });
   const replica = place === 'replica' ? { DATABASE_REPLICA_FILE: join(folder, 'replica.db') } : {};
-  return { env: { ...sqld.env, ...replica }, stop: sqld.stop };
+  return { env: { ...sqld.env, ...replica }, stop: sqld.kill };
 }
 
 const found = report();

@@ -31,7 +31,7 @@ async function start(mode: 'embedded' | 'remote') {
     await damage(join(dataOf(folder), 'dbs/default/data'));
     await sqld.start();
   };
-  return { store: Object.assign(storeOn(sqld.env), { [Symbol.asyncDispose]: sqld.stop }), damaged };
+  return { store: Object.assign(storeOn(sqld.env), { [Symbol.asyncDispose]: sqld.kill }), damaged };
 }
 
 test.each(['embedded', 'remote'] as const)('of the kind %s', async (mode) => {

@@ -48,7 +48,7 @@ export async function startCluster(
     },
     async [Symbol.asyncDispose]() {
       await Promise.all(servers.map((server) => server.kill()));
-      await sqld?.stop();
+      await sqld?.kill();
     },
   };
 }

@@ -38,7 +38,7 @@ export async function startSlowStore() {
       ),
     async [Symbol.asyncDispose]() {
       await proxy[Symbol.asyncDispose]();
-      await sqld.stop();
+      await sqld.kill();
     },
   };
 }

@@ -97,7 +97,6 @@ async function startOnFreePorts(auth: boolean, folder: string, more: readonly st
       );
       if (!response.ok) throw new Error(`sqld's admin interface responded ${response.status}`);
     },
-    stop: kill,
     /** SIGTERM, after which its data is whole, then gone. */
     async end() {
       child.kill('SIGTERM');

@@ -33,7 +33,7 @@ export async function startStore(mode: StoreMode, folder = temporaryFolder()): P
     return { env: () => ({ DATABASE_URL: url }), async [Symbol.asyncDispose]() {} };
   }
   const sqld = await startPrimary(folder);
-  return { env: () => storeEnvOn(sqld.env, mode), [Symbol.asyncDispose]: sqld.stop };
+  return { env: () => storeEnvOn(sqld.env, mode), [Symbol.asyncDispose]: sqld.kill };
 }
 
 /** The environment of a server on a given primary. */

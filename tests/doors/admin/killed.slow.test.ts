@@ -36,7 +36,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await proxy[Symbol.asyncDispose]();
-  await primary.stop();
+  await primary.kill();
 });
 
 /** All keys are of acme, but for three of another owner. */

@@ -48,7 +48,7 @@ export async function startBoth(other: Other, env: Readonly<Record<string, strin
       ...target,
       async [Symbol.asyncDispose]() {
         await target[Symbol.asyncDispose]();
-        await sqld?.stop();
+        await sqld?.kill();
       },
     };
   }

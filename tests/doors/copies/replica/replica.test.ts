@@ -54,7 +54,7 @@ let sqld: Sqld;
 beforeEach(async () => {
   sqld = await startPrimary();
 });
-afterEach(() => sqld.stop());
+afterEach(() => sqld.kill());
 
 /** The file of an app that has seen a change and was closed in order, and the clock that it had. */
 async function closedReplica() {
