@@ -237,7 +237,7 @@ const INSIDE: Readonly<Record<string, readonly string[]>> = {
     'store/upkeep.test.ts',
   ],
   'widgets in a page of their own': ['browser/widgets/lab/lab.ts', 'browser/widgets/preview.test.ts'],
-  'what others are given': ['support/embedded.ts', 'support/failing-start.ts', 'support/test-app.ts'],
+  'what others are given': ['support/stores.ts', 'support/failing-start.ts', 'support/test-app.ts'],
   'one part is measured': ['lab/bench/servers/bare.ts', 'lab/load/parts.alone.test.ts'],
 };
 /** May only become fewer. */
@@ -255,7 +255,7 @@ test('tests look from outside, but for those that say why not', () => {
   expect(inside.length).toBeLessThanOrEqual(INSIDE_MAX);
 });
 
-test('outside store/ tables are changed by hand where that is the matter, and read through tests/store/tables.ts alone', () => {
+test('outside store/ tables are changed by hand where that is the matter, and read through tests/store/stored.ts alone', () => {
   const others = [...new Glob('**/*.test.ts').scanSync(import.meta.dir)].filter(
     (file) => !/^(lab|store|doors\/copies)\//.test(file),
   );

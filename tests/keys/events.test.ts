@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Glob } from 'bun';
-import { announced, unfinishedKeys } from '../store/tables.ts';
+import { announced, unfinishedKeys } from '../store/stored.ts';
 import { databaseOf, openDatabase } from '../support/database-client.ts';
 import { rows } from '../support/everything.ts';
 import { actorFor, bearer, createTestApp, eventsIn, fingerprint, type TestApp } from '../support/test-app.ts';

@@ -11,8 +11,8 @@ import type { Found } from '../../src/keys/store.ts';
 import { createUnknownKeys } from '../../src/keys/unknown-keys.ts';
 import { createLog } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
-import { AS_OF, record } from '../support/embedded.ts';
 import { startSlowStore } from '../support/slow-store.ts';
+import { AS_OF, record } from '../support/stores.ts';
 import { bearer, COUNTED, createTestApp, NO_CONNECTION, type TestApp, type TestResponse } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 

@@ -5,10 +5,10 @@ import { randomBytes } from 'node:crypto';
 import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { openDatabase } from '../support/database-client.ts';
-import { AS_OF, openEmbedded } from '../support/embedded.ts';
 import { fillKeys, fillUses } from '../support/fill.ts';
 import { diskFolder } from '../support/folder.ts';
 import { keysCommand } from '../support/keys-command.ts';
+import { AS_OF, openEmbedded } from '../support/stores.ts';
 import { median, msOf } from './bench/measure.ts';
 
 const SAMPLES = 2000;

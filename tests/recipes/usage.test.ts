@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { addUses } from '../store/tables.ts';
+import { addUses } from '../store/stored.ts';
 import { testClock } from '../support/clock.ts';
 import { noting, run } from '../support/command.ts';
 import { databaseOf, openDatabase } from '../support/database-client.ts';

@@ -4,12 +4,12 @@ import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { killRounds } from '../lab/kills/kill-rounds.ts';
 import { openDatabase } from '../support/database-client.ts';
-import { AS_OF, openEmbedded, record } from '../support/embedded.ts';
 import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startProxy } from '../support/proxy.ts';
 import type { Sqld } from '../support/sqld.ts';
 import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
+import { AS_OF, openEmbedded, record } from '../support/stores.ts';
 import { startPrimary } from '../support/template.ts';
 import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
 

@@ -2,9 +2,9 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { type Database, embeddedDatabase, remoteDatabaseAt } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startSqld } from '../support/sqld.ts';
+import { type Database, embeddedDatabase, remoteDatabaseAt } from '../support/stores.ts';
 
 // A trigger writes two rows more, as that of api_keys does.
 const SCHEMA = [

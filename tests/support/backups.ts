@@ -4,9 +4,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createLog, systemClock } from '../../src/start/package/index.ts';
 import { executeAt } from './database-client.ts';
-import { openEmbedded } from './embedded.ts';
 import { temporaryFolder } from './folder.ts';
 import { keysCommand } from './keys-command.ts';
+import { openEmbedded } from './stores.ts';
 
 const log = createLog({ level: 'error', clock: systemClock, write: async () => {} });
 export const OPTIONS = { clock: systemClock, log };

@@ -6,9 +6,9 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { openDatabase } from './database-client.ts';
-import { openEmbedded, openRemote } from './embedded.ts';
 import { temporaryFolder } from './folder.ts';
 import { dataOf, type Sqld, startSqld } from './sqld.ts';
+import { openEmbedded, openRemote } from './stores.ts';
 
 /** What makes a database its own: who trusts another's would believe what it remembers of that one. */
 const OWN_IDENTITY = `UPDATE feed SET database_id = lower(hex(randomblob(16)));

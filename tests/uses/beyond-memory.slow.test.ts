@@ -2,7 +2,7 @@
 // counts, wherever the store is.
 
 import { expect, setDefaultTimeout, test } from 'bun:test';
-import { countedHolders } from '../store/tables.ts';
+import { countedHolders } from '../store/stored.ts';
 import { childOf } from '../support/children.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { rows } from '../support/everything.ts';

@@ -5,7 +5,7 @@
 import { afterAll, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { countedOf } from '../store/tables.ts';
+import { countedOf } from '../store/stored.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { type Counted, type CountingProcess, insertCounted, openStill, processesOn, type Way } from './shared-usage.ts';

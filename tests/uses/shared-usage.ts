@@ -14,7 +14,7 @@ import type { Holder } from '../../src/uses/holder.ts';
 import { createUsage } from '../../src/uses/usage.ts';
 import { OPTIONS } from '../support/backups.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
-import { record } from '../support/embedded.ts';
+import { record } from '../support/stores.ts';
 
 const AWAY = new StoreOutage('away');
 

@@ -2,7 +2,7 @@
 // so that the statement is carried out and whoever sent it never learns of it. Repeated, each comes to the same end.
 
 import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test';
-import { addUses } from '../../store/tables.ts';
+import { addUses } from '../../store/stored.ts';
 import { userHeaders } from '../../support/client.ts';
 import { callServer } from '../../support/cluster.ts';
 import { openDatabase } from '../../support/database-client.ts';

@@ -6,8 +6,8 @@ import { createImport } from '../../../src/doors/admin/imports.ts';
 import { revokeAll } from '../../../src/doors/admin/keys.ts';
 import { createAdminStore } from '../../../src/doors/admin/store.ts';
 import { createOriginOf } from '../../../src/keys/actor.ts';
-import { openEmbedded, record } from '../../support/embedded.ts';
 import { temporaryFolder } from '../../support/folder.ts';
+import { openEmbedded, record } from '../../support/stores.ts';
 import { CALLER } from '../../support/test-app.ts';
 
 const origin = createOriginOf(false)('command', CALLER);

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { addUses } from '../../store/tables.ts';
+import { addUses } from '../../store/stored.ts';
 import { testClock } from '../../support/clock.ts';
 import { executeAt } from '../../support/database-client.ts';
 import { rows } from '../../support/everything.ts';

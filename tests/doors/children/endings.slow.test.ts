@@ -3,7 +3,7 @@
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { childEndings } from '../../lab/kills/child-endings.ts';
-import { storedChildren } from '../../store/tables.ts';
+import { storedChildren } from '../../store/stored.ts';
 import { childOf, exchange } from '../../support/children.ts';
 import { userHeaders } from '../../support/client.ts';
 import { callServer, startCluster, useKey } from '../../support/cluster.ts';

@@ -1,7 +1,7 @@
 // A key makes children for its agents (RFC 8693): what they may do, what ends them, where they show.
 
 import { describe, expect, test } from 'bun:test';
-import { announced, storedChildren } from '../../store/tables.ts';
+import { announced, storedChildren } from '../../store/stored.ts';
 import { ACCESS_TOKEN, childOf, EXCHANGE, exchange, exchangeForm } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
 import { testClock } from '../../support/clock.ts';

@@ -16,7 +16,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { storedSecrets } from '../../store/tables.ts';
+import { storedSecrets } from '../../store/stored.ts';
 import { backupOf, withLostPage } from '../../support/backups.ts';
 import { testClock } from '../../support/clock.ts';
 import { executeAt, openDatabase } from '../../support/database-client.ts';

@@ -1,7 +1,7 @@
 // A program without a browser asks for a key, a person decides, the program gets it (RFC 8628).
 
 import { describe, expect, test } from 'bun:test';
-import { planOfCounting, storedCodes } from '../../store/tables.ts';
+import { planOfCounting, storedCodes } from '../../store/stored.ts';
 import { EXCHANGE, JWT_BEARER } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
 import { testClock } from '../../support/clock.ts';

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { storedCodes } from '../../store/tables.ts';
+import { storedCodes } from '../../store/stored.ts';
 import { EXCHANGE, exchange, JWT_BEARER } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
 import { testClock } from '../../support/clock.ts';

@@ -1,7 +1,7 @@
 // A person has decided on a key, and before its program fetches it the owner is deleted: nothing is made.
 
 import { expect, test } from 'bun:test';
-import { watchedCodes } from '../../store/tables.ts';
+import { watchedCodes } from '../../store/stored.ts';
 import { codeByClick, codeFor, register } from '../../support/hand-over.ts';
 import { askAsPerson, askForKey, pollForKey } from '../../support/key-request.ts';
 import { refusal } from '../../support/refusal.ts';

@@ -4,8 +4,8 @@ import { createHash, randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { userToken } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
-import { openEmbedded } from '../../support/embedded.ts';
 import { temporaryFolder } from '../../support/folder.ts';
+import { openEmbedded } from '../../support/stores.ts';
 
 const KEYS_PER_USER = 10;
 

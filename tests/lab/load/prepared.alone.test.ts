@@ -2,8 +2,8 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { embeddedDatabase } from '../../support/embedded.ts';
 import { temporaryFolder } from '../../support/folder.ts';
+import { embeddedDatabase } from '../../support/stores.ts';
 import { median } from '../bench/measure.ts';
 
 const READS = 5000;

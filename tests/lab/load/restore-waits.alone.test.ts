@@ -3,9 +3,9 @@
 import { expect, test } from 'bun:test';
 import { backupOf } from '../../support/backups.ts';
 import { openDatabase } from '../../support/database-client.ts';
-import { openRemote } from '../../support/embedded.ts';
 import { keysCommand } from '../../support/keys-command.ts';
 import { startSqld } from '../../support/sqld.ts';
+import { openRemote } from '../../support/stores.ts';
 import { median, msOf } from '../bench/measure.ts';
 
 const KEYS = 10_000;

@@ -5,10 +5,10 @@ import { expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import { callOver, postJson, userHeaders } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
-import { openEmbedded } from '../../support/embedded.ts';
 import { fillKeys, fillUses } from '../../support/fill.ts';
 import { diskFolder } from '../../support/folder.ts';
 import { startServer } from '../../support/server-process.ts';
+import { openEmbedded } from '../../support/stores.ts';
 import { median } from '../bench/measure.ts';
 import { ourEnv } from '../bench/ours.ts';
 

@@ -2,7 +2,7 @@
 // acknowledged. `bun file-writer.ts <file> <rows>`: it begins when its stdin ends, and ends when so many rows were
 // acknowledged.
 
-import { embeddedDatabase } from '../../support/embedded.ts';
+import { embeddedDatabase } from '../../support/stores.ts';
 
 const [file = '', rows = '0'] = process.argv.slice(2);
 const AT_A_TIME = 4;

@@ -1,4 +1,4 @@
-// What the tables hold, for tests of other rooms that have to know: the only place outside that names them.
+// What the tables hold, for tests of other rooms that have to know: they read it here.
 
 import { executeAt, openDatabase } from '../support/database-client.ts';
 import { ALL_DAYS, placeOf } from '../support/fill.ts';
