@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { readDocument, unquoted } from '../support/documents.ts';
 import { sendOverSocket } from '../support/http-socket.ts';
-import { methodOf, pathOf, type RouteFacts, rows } from '../support/tables.ts';
+import { methodOf, pathOf, type RouteFacts, type RouteName, rows } from '../support/tables.ts';
 import { readResponse, sharedApp } from '../support/test-app.ts';
 
 /** Everything is on. */
@@ -29,7 +29,7 @@ const send = async (route: RouteFacts, init: RequestInit, at = app) => {
 };
 
 /** Those whose bodies have keys, codes, tokens or secrets of clients. */
-const HAS_SECRETS = [
+const HAS_SECRETS: readonly RouteName[] = [
   'introspect',
   'changes',
   'revoke',

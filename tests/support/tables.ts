@@ -17,7 +17,7 @@ export { EVENT_KINDS } from '../../src/store/trail.ts';
 export { EVENTS } from '../../src/watch/events.ts';
 export { BODY_BYTES_MAX } from '../../src/web/body.ts';
 
-export type { RouteFacts };
+export type { RouteFacts, RouteName };
 
 /** Which door has a route. One that was taken out of a copy has none. */
 const DOOR_OF: Partial<Readonly<Record<RouteName, string>>> = {
@@ -40,7 +40,7 @@ const isServed = (name: RouteName): boolean => {
 };
 
 /** The routes, as the sweeps ask them. */
-export const rows = routeNames.filter(isServed).map((name): [string, RouteFacts] => [name, ROUTES[name]]);
+export const rows = routeNames.filter(isServed).map((name): [RouteName, RouteFacts] => [name, ROUTES[name]]);
 
 export const pathOf = ({ path }: RouteFacts): string => path.replace(/<\w+>/, 'get_data');
 
