@@ -100,8 +100,7 @@ export class Sender {
         metaApiKey: key,
         identity: chain(this.identifyCall(callerOf(this.context, key)), (found) => {
           this.#found = found;
-          const sender = this.as('api_key') ?? this.as('user_jwt');
-          this.context.call ??= { response: { sender } } satisfies LoggedCall;
+          this.context.call ??= { response: { sender: this.as(null) } } satisfies LoggedCall;
           return found;
         }),
       };
@@ -114,12 +113,14 @@ export class Sender {
     return isPromise(this.#identified?.identity);
   }
 
-  /** Returns whom this kind of credential names, if that has been found out. */
+  /** Returns whom this kind of credential names, if that has been found out; null: any kind, and of two the key. */
   as(credential: Credential | null): Principal | undefined {
     const { user = null, key = null } = this.#found ?? {};
-    if (credential === 'user_jwt') return user?.ok ? user.value : undefined;
-    if (credential === null || key === null) return undefined;
-    return key.ok ? { ...key.value, rule: key.rule ?? undefined } : refusedKeyIn(key.error);
+    if (credential !== 'user_jwt' && key !== null) {
+      const named = key.ok ? { ...key.value, rule: key.rule ?? undefined } : refusedKeyIn(key.error);
+      if (named !== undefined) return named;
+    }
+    return credential !== 'api_key' && user?.ok ? user.value : undefined;
   }
 
   /** Returns the problem of a request without a credential. Logs it for a tool whose guard would, as that doesn't run. */

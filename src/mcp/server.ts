@@ -99,7 +99,8 @@ export function createMcp({ methods, calledBy, requestStates, run }: McpOptions)
       asking: asking.value,
       audience: showsWidgets(capabilities) ? 'model_with_widget' : 'model',
     });
-    if (begin !== undefined) call.response.sender = sender.as(operation.credential);
+    const { credential } = operation;
+    if (begin !== undefined || credential === null) call.response.sender = sender.as(credential);
     // The client may have cancelled while its sender was identified. A guard that awaits nothing asks for no signal.
     if (sender.takesTime && canceller?.signal.aborted) call.abort(canceller.signal.reason);
     const running = run(operation, withoutMeta(given), call, canceller);

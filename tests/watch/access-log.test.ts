@@ -6,8 +6,8 @@ import { temporaryFolder } from '../support/folder.ts';
 import { handOver, register } from '../support/hand-over.ts';
 import { sendOverSocket } from '../support/http-socket.ts';
 import { call, fetchMcp, modern, openSse, post, request } from '../support/mcp.ts';
-import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
-import { noInput } from '../support/tools.ts';
+import { bearer, createTestApp, insertKey, readResponse, type TestApp } from '../support/test-app.ts';
+import { anyone, noInput } from '../support/tools.ts';
 
 async function requestsOf(app: TestApp) {
   return (await app.log()).filter(({ event }) => event === 'request');
@@ -331,6 +331,26 @@ test('so says the line of an MCP request that calls nothing, on both transports'
     [401, ended.id, 'carol', undefined],
     [200, undefined, undefined, undefined],
     [200, undefined, undefined, undefined],
+  ]);
+});
+
+test('so says that of a call which needs no credential, on both transports', async () => {
+  const open = () => defineTool(anyone, { ...noInput('open'), run: () => ok({ content: [] }) });
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1' }, tools: open });
+  const own = { 'x-api-key': await insertKey(app, 'alice') };
+  await post(app, call('open'), own);
+  await fetchMcp(app, call('open', {}, { _meta: { progressToken: 1 } }), own).then((response) => response.text());
+  const session = await openSse(app, own);
+  await session.post(call('open'));
+  await post(app, call('open'), await bearer(app, 'bob'));
+  await post(app, call('open'));
+  const lines = (await requestsOf(app)).filter(({ tool }) => tool === 'open');
+  expect(lines.map(({ route, owner, userId }) => [route, owner, userId])).toEqual([
+    ['/mcp', 'alice', undefined],
+    ['/mcp', 'alice', undefined],
+    ['/messages', 'alice', undefined],
+    ['/mcp', undefined, 'bob'],
+    ['/mcp', undefined, undefined],
   ]);
 });
 
