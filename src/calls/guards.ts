@@ -37,7 +37,10 @@ export interface Guards {
   readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In>;
 }
 
-/** A call whose scopes are checked; without `scopes` it has none. The caller is for the log, the proof for the check before the result. */
+/**
+ * A call whose scopes are checked; without `scopes` it has none. The caller is for the log, the proof for the check before
+ * the result.
+ */
 interface ScopedCall {
   readonly caller: RequestIds;
   readonly proof?: Pick<CallProof, 'demand'>;
