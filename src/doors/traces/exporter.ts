@@ -27,10 +27,10 @@ const LOG_EVERY_MS = 60_000;
 /** The statuses after which a batch is sent again (OTLP, "OTLP/HTTP Response"), and 500 is none. */
 const RETRIED: readonly number[] = [429, 502, 503, 504];
 
-/** What came of sending a batch once. `isLost`: sending it again may help. */
+/** What came of sending a batch once. `mayRetry`: sending it again may help. */
 type Outcome =
   | { readonly rejected: number }
-  | { readonly fault: string; readonly isLost: boolean; readonly retryAfterMs?: number | undefined };
+  | { readonly fault: string; readonly mayRetry: boolean; readonly retryAfterMs?: number | undefined };
 
 export function createExporter(settings: TraceSettings, { instance, clock, random, log }: TracesOptions) {
   const drops = createDrops(settings, clock, log);
@@ -79,7 +79,7 @@ export function createExporter(settings: TraceSettings, { instance, clock, rando
       if ('rejected' in outcome) return drops.add(Math.min(outcome.rejected, count), 'the receiver refused some');
       const pauseMs = outcome.retryAfterMs ?? pauseAfter(retries);
       const isLate = clock.monotonicMs() - startedMs + pauseMs > RETRY_MS_MAX;
-      if (!outcome.isLost || retries === RETRIES_MAX || isLate || isStopping) return drops.add(count, outcome.fault);
+      if (!outcome.mayRetry || retries === RETRIES_MAX || isLate || isStopping) return drops.add(count, outcome.fault);
       await pause(pauseMs);
     }
   }
@@ -134,10 +134,10 @@ function createPost({ url, headers: given }: TraceSettings, clock: Clock, ending
         void response.body?.cancel().catch(() => {});
         const { status } = response;
         const retryAfterMs = retryAfterIn(response.headers, clock.nowMs());
-        return { fault: `the receiver responded ${status}`, isLost: RETRIED.includes(status), retryAfterMs };
+        return { fault: `the receiver responded ${status}`, mayRetry: RETRIED.includes(status), retryAfterMs };
       });
     } catch (error) {
-      return { fault: fetchFault(error), isLost: true };
+      return { fault: fetchFault(error), mayRetry: true };
     }
   };
 }
