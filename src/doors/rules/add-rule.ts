@@ -1,5 +1,5 @@
-// Adds a rule for an operator, or says in one sentence why not. The inserting statement decides; what is looked at before
-// only finds the words.
+// Adds a rule for an operator, or says in one sentence why not. The inserting statement decides what other operators may
+// change meanwhile; the form, the settings and the issuer are checked only here.
 
 import { err, ok } from '../../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
@@ -28,8 +28,8 @@ export interface RuleRequest extends AskedRule {
 const SECRET_BYTES = 32;
 
 /**
- * Returns the rule, which may have been there, and the audiences any of which must be asked for of the platform. Its error is
- * a sentence for the operator.
+ * Returns the id of the rule, also of the same one that was there before, with the key's owner and the audiences of which the
+ * platform must be asked for one. Its error is a sentence for the operator.
  */
 export async function addRule(request: RuleRequest, options: AddingOptions) {
   const { clock, random, sha256, origin, warn } = options;
