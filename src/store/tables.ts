@@ -1,4 +1,5 @@
-// The tables, each with what upkeep, backups and replicas must know of it, which name none themselves.
+// The tables, each with what upkeep, backups and replicas must know of it. What more they know of some: COUNTS in upkeep.ts,
+// ORPHANS in doors/copies/backup.ts.
 
 import { DAY_S } from '../ground/limits/rates.ts';
 import { MS_PER_DAY, MS_PER_HOUR } from '../ground/runtime.ts';
