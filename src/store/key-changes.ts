@@ -7,11 +7,10 @@ import type { Changed, KeyChanges } from '../keys/store.ts';
 import { type Database, firstOf, type Statement, safeInteger, type Value, type Written, wholeIn } from './database.ts';
 import { COLUMNS, columnsOf, compared, hasSecret, rowBy } from './rows.ts';
 
-// A timed-out INSERT may still run after its retry succeeded, even after the key was deleted: then `changes` has it.
-// No RETURNING, because it would take a fourteenth of the time.
 /**
  * Returns the statement that inserts a key, with one more condition (`AND …`). `since`: the change after which a deletion
- * counts, given the number of the last argument; by default all that are listed.
+ * counts, given the number of the last argument; by default all that are listed. A timed-out INSERT may still run after its
+ * retry succeeded, even after the key was deleted: then `changes` has it. RETURNING would make it 7 % slower.
  */
 export const insertIf = (
   more: string,
