@@ -90,8 +90,8 @@ const TEMPLATE = /(?:\\.|\$(?!\{)|[^\\`$])*(?:`|\$\{)/sy;
 const BREAKS = /(?<=>)\n|\n(?=<)|(?<=^\})\n(?=\$\{$)| (?=\/>)/g;
 /** The quotes of a value that is one word, in a tag of such a template and in a selector. */
 const QUOTES = /(?<=[\s[][\w-]+=)"([\w-]+)"(?=[\s>\]])/g;
-/** Code after which a slash begins a regular expression, not a division. */
 const LAST_CHARS = 7; // one more than `return` has
+/** Code after which a slash begins a regular expression, not a division. */
 const BEFORE_EXPRESSION = /(?:^|[=(,:[!&|?{};>]|\breturn)$/;
 
 /**
