@@ -33,10 +33,10 @@ type Opened = { readonly hash: string; readonly content: CodeContent } | { reado
 const CODE_TTL_MS = 60_000;
 
 /**
- * Returns whether what lives so long has ended. Tolerates clocks of processes that differ by its life. A clock that is set
+ * Returns whether what lives so long is over. Tolerates clocks of processes that differ by its life. A clock that is set
  * back further must not prolong it.
  */
-export function hasEnded(endsAtMs: number, lifeMs: number, clock: Clock): boolean {
+export function isOver(endsAtMs: number, lifeMs: number, clock: Clock): boolean {
   const leftMs = endsAtMs - clock.nowMs();
   return leftMs <= 0 || leftMs > 2 * lifeMs;
 }
@@ -103,7 +103,7 @@ export function createCodes({ store, findCode, keys, clock, random, sha256, log 
       const { hash, content, endsAtMs, isTaken, isDevice, keyId } = found.value;
       if (isDevice) return ok(null);
       if (isTaken) return ok({ takenFor: keyId ?? '' });
-      if (hasEnded(endsAtMs, CODE_TTL_MS, clock)) return ok(null);
+      if (isOver(endsAtMs, CODE_TTL_MS, clock)) return ok(null);
       const text = await crypto.subtle.decrypt(AES_GCM, await keyOf(code), Uint8Array.fromBase64(content));
       return ok({ hash, content: JSON.parse(new TextDecoder().decode(text)) }); // written above, so it has this shape
     },

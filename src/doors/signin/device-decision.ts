@@ -19,7 +19,7 @@ import type { Clock } from '../../ground/runtime.ts';
 import { type Actor, actorFields, personOf } from '../../keys/actor.ts';
 import { shownServer } from '../../keys/audience.ts';
 import type { DecidedKey } from '../../keys/minting.ts';
-import { createMakeKey, hasEnded } from './codes.ts';
+import { createMakeKey, isOver } from './codes.ts';
 import {
   type DeviceDecision,
   type DeviceRequest,
@@ -49,7 +49,7 @@ export function deviceDecisionRoutes(options: SignInParts) {
     }
     const hash = userCodeHash(sha256, userCode);
     const found = hash === null ? null : await store.findAsked(hash, clock.nowMs(), person);
-    if (hash === null || found === null || hasEnded(found.endsAtMs, REQUEST_LIFE_MS, clock)) return err(NOT_FOUND);
+    if (hash === null || found === null || isOver(found.endsAtMs, REQUEST_LIFE_MS, clock)) return err(NOT_FOUND);
     guesses.give(person);
     const request: DeviceRequest = JSON.parse(found.content); // written by device-request.ts
     return ok({ hash, request, expiresAt: found.endsAtMs });
@@ -123,7 +123,7 @@ export function createDeviceGrant(options: SignInParts): Redeem {
       return refused('invalid_grant', 'the device_code is unknown, was used before, or its owner is deleted');
     }
     const { hash, endsAtMs, decision } = found.value;
-    if (hasEnded(endsAtMs, REQUEST_LIFE_MS, clock)) return refused('expired_token', null);
+    if (isOver(endsAtMs, REQUEST_LIFE_MS, clock)) return refused('expired_token', null);
     if (decision === null) return refused(pace.isTooSoon(hash) ? 'slow_down' : 'authorization_pending', null);
     const decided: DeviceDecision = JSON.parse(decision); // written by device-decision.ts
     if ('refused' in decided) return refused('access_denied', null);
