@@ -28,7 +28,7 @@ import {
   userCodeHash,
 } from './device-request.ts';
 import type { SignInParts } from './options.ts';
-import { createSlidingBuckets } from './sliding-buckets.ts';
+import { createSlidingWindows } from './sliding-windows.ts';
 
 const NOT_FOUND: Problem = { code: 'request_not_found' };
 
@@ -37,7 +37,7 @@ const readDecision = parserOf(v.looseObject({ userCode: v.string(), approve: v.b
 
 export function deviceDecisionRoutes(options: SignInParts) {
   const { store, keys, audience, readKeyRequest, clock, sha256, log } = options;
-  const guesses = createSlidingBuckets(LIMITS.wrongUserCodes, clock);
+  const guesses = createSlidingWindows(LIMITS.wrongUserCodes, clock);
 
   /** Finds the open request of a user code. Each person's wrong guesses are limited. */
   async function find(actor: Actor, userCode: string) {

@@ -22,7 +22,7 @@ import { json } from '../../web/headers.ts';
 import { makeCode } from './codes.ts';
 import type { Asked } from './open-requests.ts';
 import type { SignInParts } from './options.ts';
-import { createSlidingBuckets } from './sliding-buckets.ts';
+import { createSlidingWindows } from './sliding-windows.ts';
 
 const EXPIRES_IN_S = 600;
 export const REQUEST_LIFE_MS = EXPIRES_IN_S * 1000;
@@ -158,7 +158,7 @@ const FULL = { most: 1, inS: 1 };
 
 /** Creates the negative cache: it refuses without a query of the database. */
 function createFullCache(clock: Clock) {
-  const full = createSlidingBuckets(FULL, clock);
+  const full = createSlidingWindows(FULL, clock);
   const names = (askedFrom: string) => ({
     address_full: `address ${askedFrom}`,
     network_full: `network ${prefixOf(askedFrom)}`,

@@ -12,7 +12,7 @@ import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import type { Log } from '../../watch/log.ts';
 import { redirectUrisIn } from './client-document.ts';
-import { createSlidingBuckets } from './sliding-buckets.ts';
+import { createSlidingWindows } from './sliding-windows.ts';
 
 /** The timeout of a fetch, including the wait for the semaphore. */
 const FETCH_MS_MAX = 5000;
@@ -157,8 +157,8 @@ const WRONG_DOCUMENT = invalidInput('client_id', UNUSABLE, UNUSABLE);
 
 /** Creates the rate limits of fetches for ids under a wildcard: per network, and in all. */
 function createRates(clock: Clock) {
-  const each = createSlidingBuckets(LIMITS.clientDocuments, clock);
-  const all = createSlidingBuckets(LIMITS.clientDocumentsOfAll, clock);
+  const each = createSlidingWindows(LIMITS.clientDocuments, clock);
+  const all = createSlidingWindows(LIMITS.clientDocumentsOfAll, clock);
   return {
     take(network: string): number {
       const waitS = Math.max(each.waitS(network), all.waitS('all'));

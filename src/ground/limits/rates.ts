@@ -99,7 +99,7 @@ export interface Rate {
 }
 
 /** Buckets kept, about 2 MB. */
-export const TOKEN_BUCKETS_MAX = 10_000;
+const TOKEN_BUCKETS_MAX = 10_000;
 
 interface Bucket {
   tokens: number;
