@@ -4,7 +4,7 @@ import type { Config } from '../../config/config.ts';
 import type { Env } from '../../config/env.ts';
 import { contradictions, keepingOut, misspelt, withoutEffect } from '../../config/settings-report.ts';
 import { readTls } from '../../config/tls.ts';
-import { operatingRules } from '../../doors/rules/index.ts';
+import { loadForOperators } from '../../doors/rules/index.ts';
 import { fetchEncoded } from '../../ground/fetching.ts';
 import { isLoopback } from '../../ground/ip.ts';
 import { outageIn, StoreOutage } from '../../ground/result.ts';
@@ -78,9 +78,9 @@ async function databaseFindings(io: Io, config: Config): Promise<Finding[]> {
 
 /** Finds the rules that let nobody in, and says why. */
 async function ruleFindings(store: Store, config: Config, io: Io): Promise<Finding[]> {
-  const { doubtsOf } = await operatingRules();
-  const doubts = await doubtsOf(rulesIn(store, config, io));
-  return doubts.map(({ rule, keyId, reason }) => ['bad', 'rule', `${rule} of key ${keyId}: ${reason}`]);
+  const { warningsOf } = await loadForOperators();
+  const warnings = await warningsOf(rulesIn(store, config, io));
+  return warnings.map(({ rule, keyId, reason }) => ['bad', 'rule', `${rule} of key ${keyId}: ${reason}`]);
 }
 
 /** Compares the clocks. However slow they were, the database read its own between request and response. */

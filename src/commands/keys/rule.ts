@@ -1,7 +1,7 @@
 // `keys rule`: lets tokens of workloads act as a key (src/doors/rules/). Only operators make rules: no tool and no page.
 
 import { text as textOf } from 'node:stream/consumers';
-import { operatingRules } from '../../doors/rules/index.ts';
+import { loadForOperators } from '../../doors/rules/index.ts';
 import type { Result } from '../../ground/result.ts';
 import { systemRandom } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
@@ -37,7 +37,7 @@ const add = command({
   },
   argument: needed(ID),
   async run({ options: { jwks, ...given }, argument: keyId, io }) {
-    const { addRule, readKeySetSource, readTerms } = await operatingRules();
+    const { addRule, readKeySetSource, readTerms } = await loadForOperators();
     const terms = taken(readTerms(given));
     const keySet = jwks === undefined ? undefined : taken(await readKeySetSource(jwks, terms.issuer).catch(unreadable));
     await withStore(io, async (store, config) => {
@@ -65,7 +65,7 @@ const list = command({
   options: { json: flag },
   argument: optional(ID),
   async run({ options: { json }, argument: keyId, io }) {
-    const { createRuleStore, RULE_HEADS, ruleCells, ruleObject } = await operatingRules();
+    const { createRuleStore, RULE_HEADS, ruleCells, ruleObject } = await loadForOperators();
     await withStoreToRead(io, async ({ db }) => {
       const rules = (await createRuleStore(db).list(Date.now(), keyId ?? null)).map(ruleObject);
       if (json) return io.writeJson(rules);
@@ -83,7 +83,7 @@ const remove = command({
   summary: 'Removes a rule: its tokens are refused within REVOCATION_LAG_MAX_MS, and the children made with them end.',
   argument: needed(ID),
   async run({ argument: id, io }) {
-    const { createRuleStore } = await operatingRules();
+    const { createRuleStore } = await loadForOperators();
     await withStore(io, async ({ db }) => {
       const rules = createRuleStore(db);
       const isThere = (await rules.list(Date.now())).some((rule) => rule.id === id);
@@ -100,7 +100,7 @@ const test = command({
     'Says each check of a token on stdin, and who it would be. Exits 0 if it would be let in. --resource: the server that it is presented for.',
   options: { resource: optional(RESOURCE), json: flag },
   async run({ options: { resource = null, json }, io }) {
-    const { checkCells, testToken, whoseWords } = await operatingRules();
+    const { checkCells, testToken, whoseWords } = await loadForOperators();
     const token = (await textOf(io.stdin)).trim();
     await withStoreToRead(io, async (store, config) => {
       const tested = await testToken(token, { ...rulesIn(store, config, io), resource });

@@ -2,7 +2,7 @@
 
 import { text } from 'node:stream/consumers';
 import { createAdminStore, type KeyName } from '../../doors/admin/index.ts';
-import { operatingRules } from '../../doors/rules/index.ts';
+import { loadForOperators } from '../../doors/rules/index.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { hashKey, isForeignShaped, isIdShaped, isKeyShaped } from '../../keys/record.ts';
 import type { ListedChild } from '../../keys/store.ts';
@@ -54,7 +54,7 @@ export const verb = command({
         const shown = keyObject(key, { used: usedOf(key.id), keyDefaults, publicUrl });
         const parts = [
           childrenPart(await store.derived.listChildren(key.id, null, nowMs, null), publicUrl),
-          key.rules === 0 ? null : await (await operatingRules()).rulesPart(store.db, key.id, nowMs),
+          key.rules === 0 ? null : await (await loadForOperators()).rulesPart(store.db, key.id, nowMs),
         ];
         if (json) await io.writeJson([Object.assign({}, shown, ...parts.map((part) => part?.object))]);
         else await writeKey(io, shown, nowMs, parts);

@@ -57,7 +57,7 @@ export async function addRule(request: RuleRequest, options: AddingOptions) {
   const refusal =
     keyRefusal(key) ??
     nameFault(asked) ??
-    settings.vainness(asked, resource) ??
+    settings.whyWithoutEffect(asked, resource) ??
     (await issuerFault(request, rules, options));
   if (refusal !== null) return err(refusal);
   const rule = { ...asked, id: mintId(random), hash: hashKey(sha256, random(SECRET_BYTES).toHex()) };

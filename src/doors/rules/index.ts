@@ -7,17 +7,17 @@ import type { Rules } from '../../keys/verify.ts';
 import type { KeyLookup } from '../../store/key-reads.ts';
 import { scopesFrom } from '../../store/rows.ts';
 import type { TokensOptions } from './tokens.ts';
-import type { DoubtsOptions } from './warnings.ts';
+import type { WarningsOptions } from './warnings.ts';
 
 const HOLDS_RULES = 'SELECT EXISTS (SELECT 1 FROM rules) AS holds_rules';
 
-/** Warns at the start of rules that the settings make vain. */
-export async function warnOfRules(core: DoubtsOptions): Promise<void> {
+/** Warns at the start of rules that the settings leave without effect. */
+export async function warnOfRules(core: WarningsOptions): Promise<void> {
   try {
     const [row] = await core.db.read({ sql: HOLDS_RULES });
     if (row?.holds_rules !== 1) return;
-    const { vainRules } = await import('./for-operators.ts');
-    for (const { rule, keyId, reason } of await vainRules(core)) {
+    const { rulesWithoutEffect } = await import('./for-operators.ts');
+    for (const { rule, keyId, reason } of await rulesWithoutEffect(core)) {
       core.log.warn('rule without effect', { rule, keyId, reason });
     }
   } catch (error) {
@@ -26,7 +26,7 @@ export async function warnOfRules(core: DoubtsOptions): Promise<void> {
 }
 
 /** Loads what operators do with rules (commands/keys/rule.ts). */
-export const operatingRules = () => import('./for-operators.ts');
+export const loadForOperators = () => import('./for-operators.ts');
 
 export function openRules(core: TokensOptions): Rules {
   const { feed } = core;

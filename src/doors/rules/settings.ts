@@ -22,13 +22,13 @@ export function ruleSettings({ config, address }: Omit<RulesOptions, 'db'>) {
     resource === null || resource === THIS_SERVER ? own : withSlash(resource);
 
   /** Returns why no token can be let in by a rule; null: one can. `resource`: the server that its key is good for. */
-  function vainness({ issuer, audiences: named }: RuleTerms, resource: string | null): string | null {
+  function whyWithoutEffect({ issuer, audiences: named }: RuleTerms, resource: string | null): string | null {
     if (users.by === 'key_set') return 'JWT_JWKS_URL takes every token for a user’s: set JWT_ISSUER, too';
     if (users.by !== 'issuer' || users.issuer !== issuer) return null;
     const isUsers = (audience: string) => users.audiences.includes(audience);
     // By default a rule accepts many spellings of the server's URL: those left to it would be ones that nobody asks for.
-    const isVain = named.length > 0 ? named.every(isUsers) : defaultAudiences(resource).some(isUsers);
-    return isVain
+    const isWithoutEffect = named.length > 0 ? named.every(isUsers) : defaultAudiences(resource).some(isUsers);
+    return isWithoutEffect
       ? 'its tokens are users’, since JWT_ISSUER makes them for an audience of users: give --audience another'
       : null;
   }
@@ -37,7 +37,7 @@ export function ruleSettings({ config, address }: Omit<RulesOptions, 'db'>) {
   const audiencesOf = ({ audiences }: RuleTerms, resource: string | null): readonly string[] =>
     audiences.length > 0 ? audiences : defaultAudiences(resource);
 
-  return { users, audiencesOf, vainness };
+  return { users, audiencesOf, whyWithoutEffect };
 }
 
 const withSlash = (url: string): readonly string[] => [url, `${url}/`];

@@ -8,56 +8,56 @@ import { createKeySets, type KeySets } from './key-sets.ts';
 import { type RulesOptions, ruleSettings } from './settings.ts';
 import { createRuleStore, type StoredRule } from './store.ts';
 
-export interface Doubt {
+export interface Warning {
   readonly rule: string;
   readonly keyId: string;
   readonly reason: string;
 }
 
-export interface DoubtsOptions extends RulesOptions {
+export interface WarningsOptions extends RulesOptions {
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** Returns the rules that the settings make vain. */
-export async function vainRules(options: DoubtsOptions): Promise<readonly Doubt[]> {
-  return vainIn(await createRuleStore(options.db).list(options.clock.nowMs()), options);
+/** Returns the rules that the settings leave without effect. */
+export async function rulesWithoutEffect(options: WarningsOptions): Promise<readonly Warning[]> {
+  return withoutEffectIn(await createRuleStore(options.db).list(options.clock.nowMs()), options);
 }
 
-function vainIn(rules: readonly StoredRule[], options: RulesOptions): readonly Doubt[] {
-  const { vainness } = ruleSettings(options);
+function withoutEffectIn(rules: readonly StoredRule[], options: RulesOptions): readonly Warning[] {
+  const { whyWithoutEffect } = ruleSettings(options);
   return rules.flatMap((rule) => {
-    const reason = vainness(rule, rule.resource);
-    return reason === null ? [] : [doubt(rule, reason)];
+    const reason = whyWithoutEffect(rule, rule.resource);
+    return reason === null ? [] : [warning(rule, reason)];
   });
 }
 
-/** Returns all doubts. It fetches each issuer's key set, unless the operator gave it. */
-export async function doubtsOf(options: DoubtsOptions): Promise<readonly Doubt[]> {
+/** Returns all warnings. It fetches each issuer's key set, unless the operator gave it. */
+export async function warningsOf(options: WarningsOptions): Promise<readonly Warning[]> {
   const store = createRuleStore(options.db);
   const [rules, meeting] = await Promise.all([store.list(options.clock.nowMs()), store.meeting()]);
-  const keySetsFor = memoize(() => createKeySets(options)); // each its own: an issuer that hangs has nobody else wait
+  const keySetsFor = memoize(() => createKeySets(options)); // each its own: an issuer that hangs delays nobody
   const away = await Promise.all(rules.map((rule) => outageOf(rule, keySetsFor(rule.issuer))));
   return [
-    ...vainIn(rules, options),
+    ...withoutEffectIn(rules, options),
     ...rules.flatMap((rule) => {
       const other = meeting.get(rule.id);
       return [
-        ...(rule.refused === null ? [] : [doubt(rule, `its key is ${rule.refused}`)]),
-        ...(other === undefined ? [] : [doubt(rule, `a token could fit rule ${other} beside it`)]),
+        ...(rule.refused === null ? [] : [warning(rule, `its key is ${rule.refused}`)]),
+        ...(other === undefined ? [] : [warning(rule, `a token could fit rule ${other} beside it`)]),
       ];
     }),
     ...away.flat(),
   ];
 }
 
-const doubt = ({ id, keyId }: StoredRule, reason: string): Doubt => ({ rule: id, keyId, reason });
+const warning = ({ id, keyId }: StoredRule, reason: string): Warning => ({ rule: id, keyId, reason });
 
-async function outageOf(rule: StoredRule, keySets: KeySets): Promise<readonly Doubt[]> {
+async function outageOf(rule: StoredRule, keySets: KeySets): Promise<readonly Warning[]> {
   try {
     await keySets.of(rule).get();
     return [];
   } catch (error) {
-    return [doubt(rule, `the key set of ${rule.issuer} can't be fetched: ${issuerOutageIn(error).reason}`)];
+    return [warning(rule, `the key set of ${rule.issuer} can't be fetched: ${issuerOutageIn(error).reason}`)];
   }
 }

@@ -227,12 +227,12 @@ SELECT value, ?2, value, coalesce(?3, value), value, '[]', '[]', 0 FROM json_eac
     expect((await listed()).length).toBe(isTaken ? 2 : 1);
   });
 
-  test('what settings make vain is refused', async () => {
+  test('what settings leave without effect is refused', async () => {
     const { issuer, keyId } = workload;
     const env = { ...ownEnv(), JWT_ISSUER: issuer.url };
-    const vain = await keysCommand(env, ['rule', 'add', keyId, '--issuer', issuer.url, '--subject', 'a']);
-    expect(vain.code).toBe(1);
-    expect(vain.stderr).toContain('users');
+    const refused = await keysCommand(env, ['rule', 'add', keyId, '--issuer', issuer.url, '--subject', 'a']);
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toContain('users');
     const args = ['rule', 'add', keyId, '--issuer', issuer.url, '--subject', 'a', '--audience', 'another'];
     expect((await keysCommand(env, args)).code).toBe(0);
     const keySet = { ...ownEnv(), JWT_JWKS_URL: issuer.jwksUrl };
