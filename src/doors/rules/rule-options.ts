@@ -1,6 +1,7 @@
 // Reads what an operator gives for a rule: its terms, and where its issuer's key set comes from.
 
 import { readFileSync } from 'node:fs';
+import type { JWK } from 'jose';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { strictObject } from '../../ground/strict-json.ts';
 import { isObject, type JsonObject } from '../../ground/text.ts';
@@ -82,7 +83,7 @@ async function readKeySet(bytes: Uint8Array): Promise<Result<string, string>> {
   const { importJWK } = await import('jose/key/import');
   const signing = keys.filter(({ use }) => use !== 'enc'); // issuers also publish keys to encrypt with
   for (const key of signing) {
-    const isUsable = await importJWK(key as never, algorithmOf(key)).then(isLongEnough, () => false);
+    const isUsable = await importJWK(key as JWK, algorithmOf(key)).then(isLongEnough, () => false);
     if (!isUsable) return refused(CAN_VERIFY);
   }
   return signing.length === 0 ? refused(CAN_VERIFY) : ok(JSON.stringify({ keys }));

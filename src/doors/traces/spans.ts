@@ -63,9 +63,9 @@ export function createSpans(settings: TraceSettings, core: TracesOptions, add: (
     const begun = tracer.begin(caller.trace);
     if (begun === undefined) return;
     const address = isHttp ? caller.clientAddress() : undefined; // read now: a client that has left has none
-    function put(identity?: Identity): void {
-      caller.trace = new SpanTrace({ begun: begun as Begun, address, identity });
-    }
+    const put = (identity?: Identity): void => {
+      caller.trace = new SpanTrace({ begun, address, identity });
+    };
     if (credential !== null) return put(); // its guard looks
     return chain(identify(caller), (identity) => (isGood(identity) ? put(identity) : undefined));
   }
