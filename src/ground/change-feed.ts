@@ -51,7 +51,10 @@ const OWNER = 'owner:';
 /** Returns the name of a change of an owner's keys. */
 export const ownerChange = (owner: string): string => OWNER + owner;
 
-/** Returns the hashes that changes name, of secrets and rules, and the owners. */
+/** The word by which the feed announces that rules have changed (db/0002_rules.sql). */
+export const RULES_CHANGED = 'rules';
+
+/** Returns the hashes that changes name, of secrets and rules, with RULES_CHANGED among them, and the owners. */
 export function changesOf(changed: readonly string[]) {
   const keyHashes: string[] = [];
   const owners: string[] = [];

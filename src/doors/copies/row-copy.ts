@@ -1,7 +1,7 @@
 // Copies rows from one database into the same table of another: page by page, and again when the feed reports a changed
 // key.
 
-import { changesOf } from '../../ground/change-feed.ts';
+import { changesOf, RULES_CHANGED } from '../../ground/change-feed.ts';
 import { type Database, type Row, type Statement, safeInteger } from '../../store/database.ts';
 import type { TableFacts } from '../../store/tables.ts';
 
@@ -127,7 +127,7 @@ export async function putChanged(copying: Copying, changed: readonly string[]): 
     ...(keyHashes.length === 0 ? [] : await putKeys(copying, keyHashes)),
     ...(owners.length === 0 ? [] : await putAnew(copying, 'owner', THESE_OWNERS, [JSON.stringify(owners)])),
     // The feed names rules as a whole, of which there are few.
-    ...(keyHashes.includes('rules') ? await putAnew(copying, 'rules', '', []) : []),
+    ...(keyHashes.includes(RULES_CHANGED) ? await putAnew(copying, 'rules', '', []) : []),
   ];
 }
 

@@ -1,6 +1,7 @@
 // Reads all rules together, and keeps them until one changes.
 
 import { singleFlights } from '../../ground/cache.ts';
+import { RULES_CHANGED } from '../../ground/change-feed.ts';
 import type { Awaitable } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import type { Feed } from '../../keys/feed.ts';
@@ -15,9 +16,6 @@ export interface RuleSet {
   readonly hashes: ReadonlySet<string>;
   readonly letIn: Verdicts<RuleOfToken>;
 }
-
-/** The word by which the feed announces that rules have changed (db/0002_rules.sql). */
-const RULES_CHANGED = 'rules';
 
 /** Creates what keeps the rules. */
 export function createRuleSets(store: RuleStore, feed: Feed, clock: Clock) {
