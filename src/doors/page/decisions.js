@@ -147,7 +147,7 @@ function connectView(task) {
     doing: 'Handing over…',
     other: html`<a href="${setup.url}/authorize?${task.connect}">Paste a key instead, or cancel</a>
       ${task.begun && html`<button at="leave" onclick=${() => leave()}>Not now</button>`}`,
-    // What the person has left out, the link's parameters of these names don't say either.
+    // A wanted field that is undefined also hides the link's parameter of its name.
     act: (wanted) => send('/authorize', { ...Object.fromEntries(asked), ...wanted }, goBack),
   });
 }

@@ -26,7 +26,7 @@ export function ruleSettings({ config, address }: Omit<RulesOptions, 'db'>) {
     if (users.by === 'key_set') return 'JWT_JWKS_URL takes every token for a user’s: set JWT_ISSUER, too';
     if (users.by !== 'issuer' || users.issuer !== issuer) return null;
     const isUsers = (audience: string) => users.audiences.includes(audience);
-    // By default a rule accepts many spellings of the server's URL: those left to it would be ones that nobody asks for.
+    // By default a rule accepts many spellings of the server's URL: if users' tokens have some, nobody asks for the rest.
     const isWithoutEffect = named.length > 0 ? named.every(isUsers) : defaultAudiences(resource).some(isUsers);
     return isWithoutEffect
       ? 'its tokens are users’, since JWT_ISSUER makes them for an audience of users: give --audience another'

@@ -1,4 +1,4 @@
-// Checks signatures one after the other, so that a flood of made-up tokens takes one of them at a time. Sources, usually
+// Checks signatures one after the other, so that a flood of made-up tokens has one checked at a time. Sources, usually
 // addresses, take turns; those within their budget of unknown keys come before those beyond it, which have a limited
 // number of places.
 

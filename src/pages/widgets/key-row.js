@@ -66,7 +66,7 @@ const panelOf = (
   ${own?.historyView(key, isAsked)}
 </div>`;
 
-/** Draws a button in the panel of a key that has ended, which has no other: without it the next one were another key's. */
+/** Draws a button in the panel of a key that has ended, which has no other: without it the next one would be another key's. */
 const closer = ({ id, name }, toggle) =>
   html`<button at="close ${id}" aria-label="Close ${name}" onclick=${toggle}>Close</button>`;
 
