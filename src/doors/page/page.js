@@ -123,7 +123,7 @@ function follow() {
 }
 
 function start() {
-  window.onhashchange = readAddress;
+  window.onhashchange = readAddress; // also a page that is refused takes a token out of the address
   const came = readAddress();
   const kept = takeKept();
   const refused = refusal();

@@ -3,7 +3,7 @@
 // remembers the answer, listens for changes, and later reports the calls that it admitted.
 
 import * as crypto from 'node:crypto';
-import { setTimeout as setTimer } from 'node:timers';
+import { setTimeout as setTimer } from 'node:timers'; // the global one of an older Deno returns a number
 
 export interface VerifierOptions {
   /** The URL of the server, with its BASE_PATH. */
