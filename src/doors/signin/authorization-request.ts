@@ -79,15 +79,23 @@ const PAGES = {
   ],
 } as const;
 
-/** Decides on a request. Faults with an error page come first: nobody is redirected to a URI that the client may not use. */
+/** Returns the error page of a request that needs no client to be refused, so that no document is fetched for it. */
+export function malformed(parameters: URLSearchParams): Decision | null {
+  if (hasRepeatedField(parameters)) return errorPage(PAGES.twice);
+  const isLong = (name: string) => (parameter(parameters, name)?.length ?? 0) > REPEATED_CHARS_MAX;
+  return REPEATED.some(isLong) ? errorPage(PAGES.long) : null;
+}
+
+/**
+ * Decides on a request that isn't malformed. Faults with an error page come first: nobody is redirected to a URI that the
+ * client may not use.
+ */
 export function decide(
   parameters: URLSearchParams,
   found: Result<Client, ClientFault>,
   servers: BindableServers,
 ): Decision {
   const get = (name: string) => parameter(parameters, name);
-  if (hasRepeatedField(parameters)) return errorPage(PAGES.twice);
-  if (REPEATED.some((name) => (get(name)?.length ?? 0) > REPEATED_CHARS_MAX)) return errorPage(PAGES.long);
   const state = get('state');
   const clientId = get('client_id') ?? '';
   if (!found.ok) return pageOfFault(clientId, found.error);

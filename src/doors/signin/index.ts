@@ -7,7 +7,7 @@ import { logRefusal, parameter } from '../../api/oauth.ts';
 import type { GrantTypes } from '../../api/token.ts';
 import type { ConnectConfig } from '../../config/client-ids.ts';
 import type { Log, RequestIds } from '../../watch/log.ts';
-import { type AuthorizationRefusal, decide } from './authorization-request.ts';
+import { type AuthorizationRefusal, decide, malformed } from './authorization-request.ts';
 import { authorizeRoute } from './authorize.ts';
 import { createClients, registerRoute } from './clients.ts';
 import { createCodeGrant } from './code-grant.ts';
@@ -46,10 +46,12 @@ function openConnect(parts: SignInParts, { redirects, clients: rules }: ConnectC
     ...parts,
     codes,
     async decide(parameters, caller) {
-      const clientId = parameter(parameters, 'client_id') ?? '';
-      const redirectUri = parameter(parameters, 'redirect_uri');
-      const client = await clients.find(clientId, redirectUri, () => caller.clientAddress());
-      const decision = decide(parameters, client, audience.serversFor(caller.publicUrl));
+      const find = () => {
+        const clientId = parameter(parameters, 'client_id') ?? '';
+        return clients.find(clientId, parameter(parameters, 'redirect_uri'), () => caller.clientAddress());
+      };
+      const servers = audience.serversFor(caller.publicUrl);
+      const decision = malformed(parameters) ?? decide(parameters, await find(), servers);
       if (decision.kind !== 'ask') logRefusedClient(log, caller, decision.refusal);
       return decision;
     },

@@ -280,6 +280,19 @@ test('an id that is not admitted is a page, and nothing is fetched', async () =>
   }
 });
 
+test('a request with a parameter twice, or too long, is a page, and nothing is fetched', async () => {
+  const id = publish();
+  await using app = await createTestApp({ env: envOf(id) });
+  const page = pageOf(app, id);
+  const twice = await fetch(`${page}&state=a&state=b`);
+  expect([twice.status, await twice.text()]).toEqual([400, expect.stringContaining('has a parameter twice')]);
+  const body = new URLSearchParams([...page.searchParams, ['state', 'x'.repeat(16 * 1024 + 1)]]);
+  const long = await fetch(`${app.url}/authorize`, { method: 'POST', headers: { origin: app.url }, body });
+  expect([long.status, await long.text()]).toEqual([400, expect.stringContaining('The request is too long')]);
+  expect(vendor.hits(pathOf(id))).toBe(0);
+  expect((await open(app, id)).status).toBe(200);
+});
+
 describe('a client that is not listed', () => {
   const byClick = async (app: TestApp, id: string, redirectUri: string) => {
     const page = pageOf(app, id, redirectUri);
