@@ -1,6 +1,7 @@
 // What operators do with anybody's keys: the admin tools (src/keys/README.md, Tools for admins), which are loaded with
 // ADMIN_CLAIM, and what the commands do likewise. A door: the server works without it.
 
+import { once } from '../../ground/cache.ts';
 import type { StoreOf } from '../../store/database.ts';
 import { ownTools } from '../../tools/server-tools.ts';
 import { type AdminKeysOptions, createAdminKeys } from './keys.ts';
@@ -26,7 +27,7 @@ export function openAdmin(core: AdminOptions) {
   return {
     /** The tools by which they list, revoke and change keys. */
     tools: ownTools((deps) => [adminListKeys, adminRevokeKeys, adminUpdateKey].map((tool) => tool(deps, admin))),
-    /** Loads their part of the page /keys. */
-    part: async () => (await import('./part.ts')).createPart(),
+    /** Loads their part of the page /keys, which the page and the part's own route both ask for. */
+    part: once(async () => (await import('./part.ts')).createPart()),
   };
 }
