@@ -7,7 +7,7 @@ import { complaint, countWords, inWords, nameOf, setup, toldView } from '../../p
 import { question } from '../../pages/widgets/question.js';
 import { operatorKeys, whoDid } from './operator-keys.js';
 import { dataWords, orNone, planEdit, planWords, readOwner, saveUnchanged } from './plan.js';
-import { given } from './shared-by-page.js';
+import { callTool, keyPanels, page, request } from './shared-by-page.js';
 
 const WORDS = {
   blocked: 'Blocked',
@@ -33,9 +33,9 @@ export function openedOwner({ owner: name, key, said, changed, back, seek }) {
     reading: null,
   };
   opened.list = operatorKeys({ args: { owner: name }, title: html`Keys of ${nameOf(name)}`, seek });
-  opened.panels = given.keyPanels({
+  opened.panels = keyPanels({
     async events(owner, cursor) {
-      opened.reading = given.request('/keys/events', { owner, cursor });
+      opened.reading = request('/keys/events', { owner, cursor });
       const read = await opened.reading;
       if (cursor === undefined) opened.isNew = read.output?.events?.length === 0;
       return read;
@@ -78,15 +78,15 @@ function take(opened, item) {
 }
 
 async function save({ name: owner }, fields, before) {
-  const found = await given.callTool('admin_update_owner', { owner });
+  const found = await callTool('admin_update_owner', { owner });
   const [now] = readOwner(found.output);
   if (now === undefined) return { ...found, output: null };
-  const write = () => given.callTool('admin_update_owner', { owner, ...fields });
+  const write = () => callTool('admin_update_owner', { owner, ...fields });
   return saveUnchanged({ before, now, write, read: readOwner, wordsOf: planWords });
 }
 
 async function load(opened) {
-  const { output, failure } = await given.callTool('admin_update_owner', { owner: opened.name });
+  const { output, failure } = await callTool('admin_update_owner', { owner: opened.name });
   if (output !== null) {
     opened.status = '';
     return take(opened, output);
@@ -125,7 +125,7 @@ function askToBlock(opened, blocked) {
     : html`Unblock ${nameOf(name)}? ${keys} and user tokens are accepted again, as far as they have not ended.`;
   const verb = blocked ? 'Block' : 'Unblock';
   async function act() {
-    const { output, failure } = await given.callTool('admin_update_owner', { owner: name, blocked });
+    const { output, failure } = await callTool('admin_update_owner', { owner: name, blocked });
     if (output === null) return failure;
     opened.status = `${verb}ed`;
     take(opened, output);
@@ -145,7 +145,7 @@ function askToRevoke(opened) {
   const { name, owner, list } = opened;
   const words = html`Revoke all keys of ${nameOf(name)}? ${countWords(owner.keys)}, in any state: programs that use them are ${setup.refused}. They stay in the list, as revoked, with their history. He can make new ones; block him to prevent that.`;
   async function act() {
-    const { output, failure } = await given.callTool('admin_revoke_keys', { owner: name });
+    const { output, failure } = await callTool('admin_revoke_keys', { owner: name });
     if (output === null) return failure;
     await Promise.all([load(opened), list.load()]);
     opened.status = `${countWords(output.revoked)} revoked`;
@@ -159,7 +159,7 @@ const button = (at, words, look, act) => html`<button class=${look} at=${at} onc
 function actionsOf(opened) {
   const { name, owner } = opened;
   const { blocked, keys } = owner;
-  const isMe = given.page.session?.owner === name; // nobody blocks the owner that he is
+  const isMe = page.session?.owner === name; // nobody blocks the owner that he is
   return html`<div class="line">
     ${opened.panels.buttons(rowOf(opened))}
     ${!isMe && button(`block ${name}`, blocked ? 'Unblock' : 'Block', !blocked && 'bad', () => askToBlock(opened, !blocked))}

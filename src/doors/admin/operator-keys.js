@@ -5,7 +5,7 @@ import { readKey } from '../../pages/widgets/key-row.js';
 import { keysList } from '../../pages/widgets/keys-list.js';
 import { countWords, inWords, pill } from '../../pages/widgets/parts.js';
 import { dataWords, keyEdit, keyWords, metadataOf, saveUnchanged } from './plan.js';
-import { given } from './shared-by-page.js';
+import { callTool, keyPanels, request } from './shared-by-page.js';
 
 const CALLS = { revoke: (id) => ['admin_revoke_keys', { keyIds: [id] }] };
 
@@ -17,7 +17,7 @@ const withData = (key) => ({ ...key, metadata: metadataOf(key.item) });
  */
 export function operatorKeys({ args, title, open, ...options }) {
   return keysList({
-    callTool: given.callTool,
+    callTool,
     source: { tool: 'admin_list_keys', args },
     calls: CALLS,
     title,
@@ -29,13 +29,13 @@ export function operatorKeys({ args, title, open, ...options }) {
 }
 
 function operatorPanels(list, open) {
-  const panels = given.keyPanels({
+  const panels = keyPanels({
     ...list,
-    events: (keyId, cursor) => given.request('/keys/events', { keyId, cursor }),
+    events: (keyId, cursor) => request('/keys/events', { keyId, cursor }),
     save,
     family: {
-      read: (id, cursor) => given.callTool('admin_list_keys', { childrenOf: id, cursor }),
-      end: (id) => given.callTool(...CALLS.revoke(id)),
+      read: (id, cursor) => callTool('admin_list_keys', { childrenOf: id, cursor }),
+      end: (id) => callTool(...CALLS.revoke(id)),
     },
     edits: { change: { ...keyEdit, view: (key, form) => keyEdit.view(withData(key), form) } },
     who: whoDid,
@@ -65,11 +65,11 @@ export const whoDid = ({ kind, how, actor }) =>
   WITHOUT_PERSON.includes(kind) ? actor : [actor, HOWS[how]].filter(Boolean).join(', by ');
 
 async function save(keyId, fields, before) {
-  const listed = await given.callTool('admin_list_keys', { keyId });
+  const listed = await callTool('admin_list_keys', { keyId });
   if (listed.output === null) return listed;
   const [now] = listed.output.keys.flatMap(readKey);
   if (now === undefined) return { output: null, failure: 'This key was deleted meanwhile.' };
-  const write = () => given.callTool('admin_update_key', { keyId, ...fields });
+  const write = () => callTool('admin_update_key', { keyId, ...fields });
   return saveUnchanged({ before, now, write, read: readKey, wordsOf: (key) => keyWords(withData(key)) });
 }
 

@@ -4,7 +4,7 @@
 import { change, html } from '../../pages/widgets/draw.js';
 import { KEY, oddWords } from '../../pages/widgets/keys-list.js';
 import { busily, complaint, toldView, workButton } from '../../pages/widgets/parts.js';
-import { given } from './shared-by-page.js';
+import { callTool, hashOf } from './shared-by-page.js';
 
 const MEANINGS = { owner: 'Owner, exactly', key: 'Key id or fingerprint', whole: 'A whole key' };
 /** Most of a key of this server: whoever cuts one off must not send it as a name. */
@@ -22,7 +22,7 @@ export function operatorSearch({ open, shown }) {
   /** Opens the only key that the fields of admin_list_keys name, or says that there is none, and `more`. */
   async function findBy(fields, more = '') {
     const before = shown();
-    const { output, failure } = await given.callTool('admin_list_keys', fields);
+    const { output, failure } = await callTool('admin_list_keys', fields);
     if (shown() !== before) return say(''); // the person has gone on
     if (output === null) return say(complaint(failure));
     const { keys } = output;
@@ -35,7 +35,7 @@ export function operatorSearch({ open, shown }) {
 
   async function findWhole(text) {
     say('Looking for it…');
-    const hash = await given.hashOf(text);
+    const hash = await hashOf(text);
     if (hash === null) return say(complaint('This browser can’t tell: it needs HTTPS.'));
     const odd = ID.test(text) ? ' An id or a fingerprint is another choice.' : oddWords(text);
     await findBy({ fingerprint: hash.slice(0, FINGERPRINT_DIGITS) }, odd);

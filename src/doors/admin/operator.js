@@ -7,11 +7,10 @@ import { openedOwner } from './opened-owner.js';
 import { allKeys } from './operator-keys.js';
 import { operatorSearch } from './operator-search.js';
 import { ownersList } from './owners-list.js';
-import { given } from './shared-by-page.js';
+import { page } from './shared-by-page.js';
 
-/** Creates the part. `fromPage` is what the page gives (shared-by-page.js). */
-export function operatorPart(fromPage) {
-  Object.assign(given, fromPage);
+/** Creates the part. */
+export function operatorPart() {
   const owners = ownersList({ open: (owner) => open(owner) });
   const search = operatorSearch({ open, shown: () => shown });
   let shown = null; // null: the person's own keys; else what is shown instead: { view, refresh, close }
@@ -19,7 +18,7 @@ export function operatorPart(fromPage) {
   function show(next, ...places) {
     if (shown !== next) shown?.close();
     shown = next;
-    given.page.notice = '';
+    page.notice = '';
     redraw();
     places.some(focusOn);
   }

@@ -5,7 +5,7 @@ import { usesWords } from '../../pages/widgets/key-row.js';
 import { quotaBar } from '../../pages/widgets/owner-line.js';
 import { complaint, countWords, inWords, nameOf, toldView, workButton } from '../../pages/widgets/parts.js';
 import { readOwner } from './plan.js';
-import { given } from './shared-by-page.js';
+import { callTool } from './shared-by-page.js';
 
 /** Creates the list. `open(owner)` opens one. */
 export function ownersList({ open }) {
@@ -27,7 +27,7 @@ export function ownersList({ open }) {
 async function load(list, cursor) {
   list.asked += 1;
   const { asked } = list;
-  const { output, failure } = await given.callTool('admin_list_owners', cursor === undefined ? {} : { cursor });
+  const { output, failure } = await callTool('admin_list_owners', cursor === undefined ? {} : { cursor });
   if (list.asked !== asked) return;
   if (!Array.isArray(output?.owners)) {
     const words = complaint(`The owners could not be listed. ${failure}`);

@@ -7,7 +7,6 @@ import operatorKeys from './operator-keys.js' with { type: 'text' };
 import operatorSearch from './operator-search.js' with { type: 'text' };
 import ownersList from './owners-list.js' with { type: 'text' };
 import plan from './plan.js' with { type: 'text' };
-import sharedByPage from './shared-by-page.js' with { type: 'text' };
 
 const PARTS = {
   'opened-owner.js': openedOwner,
@@ -16,7 +15,6 @@ const PARTS = {
   'operator-search.js': operatorSearch,
   'owners-list.js': ownersList,
   'plan.js': plan,
-  'shared-by-page.js': sharedByPage,
 };
 
 export const createPart = (): Fragment => inlineFragment('operator.js', 'operatorPart', PARTS);

@@ -3,7 +3,7 @@
 import { html } from '../../pages/widgets/draw.js';
 import { amountWords, isCount, readLimit, readQuota, readUses } from '../../pages/widgets/key-row.js';
 import { formats, inWords, isolated } from '../../pages/widgets/parts.js';
-import { given } from './shared-by-page.js';
+import { keyFields, keyIn, limitFields, limitsIn } from './shared-by-page.js';
 
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 
@@ -131,14 +131,14 @@ export const planEdit = (owner) => ({
     const { limit, quota, keysMax, metadata } = owner();
     const before = { rateLimit: limit, quota: quotaOnly(quota), keysMax, metadata };
     function read(typed) {
-      const { rateLimit = null, quota: wanted = null } = given.limitsIn(typed);
+      const { rateLimit = null, quota: wanted = null } = limitsIn(typed);
       const data = dataIn(typed.get('data'), metadata);
       if (typeof data === 'string') return data;
       const most = typed.get('keys-max');
       return touched(before, { rateLimit, quota: wanted, keysMax: most === '' ? null : Number(most), metadata: data });
     }
     const fields = html`<div class="line">
-        ${given.limitFields({ at: '-plan', limit, quota, units: ['m', 'h', 'd'] }).reverse()}
+        ${limitFields({ at: '-plan', limit, quota, units: ['m', 'h', 'd'] }).reverse()}
         <div class="field">
           <label for="keys-max">Keys, at most</label>
           <input id="keys-max" name="keys-max" type="number" min="0" max="10000" value=${keysMax} placeholder="the server’s" />
@@ -156,13 +156,13 @@ export const keyEdit = {
   view({ id, name, scopes, limit, quota, metadata }, form) {
     const before = { name, scopes: scopes.toSorted(), rateLimit: limit, quota: quotaOnly(quota), metadata };
     function read(typed) {
-      const { name: wanted, scopes: left, expiresInDays, rateLimit = null, quota: most = null } = given.keyIn(typed);
+      const { name: wanted, scopes: left, expiresInDays, rateLimit = null, quota: most = null } = keyIn(typed);
       const data = dataIn(typed.get('data'), metadata);
       if (typeof data === 'string') return data;
       const now = { name: wanted, scopes: left.toSorted(), expiresInDays, rateLimit, quota: most, metadata: data };
       return touched(before, now);
     }
-    const fields = html`${given.keyFields({ at: `-${id}`, name, ticked: scopes, daysUsual: null, limit, quota })}
+    const fields = html`${keyFields({ at: `-${id}`, name, ticked: scopes, daysUsual: null, limit, quota })}
       ${dataField(id, metadata)}`;
     return form({ read, fields });
   },

@@ -1,4 +1,4 @@
-// What the page gives to this part when it loads it: its session, requests, and the forms of keys.
+// Names what this part uses of the page's own scripts (doors/page). The page hands it over (inlineFragment in
+// pages/inline.ts), so nothing of this file is in the part.
 
-/** Its names are in part-loader.js of the page. */
-export const given = {};
+export let callTool, hashOf, keyFields, keyIn, keyPanels, limitFields, limitsIn, page, request;

@@ -2,13 +2,8 @@
 
 import { complaint, setup } from '../../pages/widgets/parts.js';
 import { typeHere } from './drafts.js';
-import { keyFields, keyIn, limitFields, limitsIn } from './key-form.js';
-import { keyPanels } from './key-panel.js';
-import { callTool, hashOf, page, request, set } from './session.js';
+import { page, set } from './session.js';
 import { shared } from './shared.js';
-
-/** What the part gets of this page, beside what both take from the widgets. */
-const GIVEN = { page, callTool, request, hashOf, keyPanels, keyFields, keyIn, limitFields, limitsIn };
 
 /** Drops the part: the person is no admin any more. */
 export function dropPart() {
@@ -25,7 +20,7 @@ export async function loadPart(begins, back) {
   try {
     const { default: open } = await import(`${setup.url}/keys/operators.js`);
     if (page.session !== session || page.part !== null) return;
-    page.part = open(shared)(GIVEN);
+    page.part = open(shared)();
     set({});
     if (page.task !== task) return; // the person has begun something meanwhile
     const place = back?.place ?? (begins && {});
