@@ -52,8 +52,6 @@ export class RecentChanges {
   readonly #feed: Feed;
   /** Undefined until a service listens, so that others need no memory for it. */
   #known: Known | undefined;
-  /** The last list of marks, shared by all who listen from one cursor. */
-  #listed: { readonly macs: Macs; readonly changes: readonly Change[]; readonly marks: readonly string[] } | undefined;
   /**
    * The marks of what has changed lately, once for all lists: each service may have a cursor of its own, and on Deno a mark
    * takes 15 µs.
@@ -105,14 +103,11 @@ export class RecentChanges {
 
   /** Returns the marks of these changes without duplicates; null: more than MARKS_MAX. */
   #marksOf(changes: readonly Change[], macs: Macs): readonly string[] | null {
-    if (this.#listed?.macs !== macs || !isSameList(this.#listed.changes, changes)) {
-      const distinct = new Set(changes.map(({ changed }) => changed));
-      if (distinct.size > MARKS_MAX) return null;
-      if (this.#marks?.macs !== macs)
-        this.#marks = { macs, markOf: memoize((changed) => macs.of('mark', changed), KEPT_MAX) };
-      this.#listed = { macs, changes, marks: [...distinct].map(this.#marks.markOf) };
-    }
-    return this.#listed.marks;
+    const distinct = new Set(changes.map(({ changed }) => changed));
+    if (distinct.size > MARKS_MAX) return null;
+    if (this.#marks?.macs !== macs)
+      this.#marks = { macs, markOf: memoize((changed) => macs.of('mark', changed), KEPT_MAX) };
+    return [...distinct].map(this.#marks.markOf);
   }
 
   /** Returns what is in memory, starting from the feed's position on first use. */
@@ -150,9 +145,6 @@ function trim(known: Known): Known {
   const since = known.changes[over - 1];
   return since === undefined ? known : { ...known, since, changes: known.changes.slice(over), isWhole: true };
 }
-
-const isSameList = (a: readonly Change[], b: readonly Change[]): boolean =>
-  a.length === b.length && a[0] === b[0] && a.at(-1) === b.at(-1);
 
 // Changes older than those in memory, read page by page.
 
