@@ -224,8 +224,8 @@ async function beginRestore(db: Database) {
   await put([...empty, BEGIN], { nextId: newId(), condition: `NOT EXISTS (${HAS_KEYS})` });
   const putBehind: PutBehind = async (table, key, rows, last) => {
     const names = Object.keys(rows[0] ?? {});
-    const condition = `WHERE (SELECT coalesce(max(${key}), 0) FROM ${table}) = ${last}`;
-    await put(putRows('IGNORE', table, rows).map(({ sql, args = [] }) => ({ sql: `${sql} ${condition}`, args })));
+    const where = `WHERE (SELECT coalesce(max(${key}), 0) FROM ${table}) = ${last}`;
+    await put(putRows('IGNORE', table, rows, where));
     const isPut = `SELECT 1 FROM ${table} WHERE (${names.map(quoted)}) IS (${names.map((_, at) => `?${at + 1}`)})`;
     const args = names.map((name) => rows.at(-1)?.[name] ?? null);
     return (await db.read({ sql: isPut, args })).length > 0;

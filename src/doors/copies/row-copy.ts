@@ -75,12 +75,16 @@ export async function* newerPagesOf(from: Read, copy: Read, table: string, key: 
   yield* pagesOf(from, table, rows, { after: last?.[key] == null ? undefined : last, columnsFrom: copy });
 }
 
-/** Returns statements that insert the rows, with `OR REPLACE` or `OR IGNORE`, and so are idempotent. */
-export function putRows(or: 'REPLACE' | 'IGNORE', table: string, rows: readonly Row[]): Statement[] {
+/**
+ * Returns statements that insert the rows, with `OR REPLACE` or `OR IGNORE`, and so are idempotent. `where`: a clause with
+ * the condition on which they do.
+ */
+export function putRows(or: 'REPLACE' | 'IGNORE', table: string, rows: readonly Row[], where = ''): Statement[] {
   if (rows.length === 0) return [];
   const columns = Object.keys(rows[0] ?? {});
   const values = columns.map((_, at) => `value ->> ${at}`);
-  const sql = `INSERT OR ${or} INTO ${quoted(table)} (${columns.map(quoted)}) SELECT ${values} FROM json_each(?)`;
+  const sql = `INSERT OR ${or} INTO ${quoted(table)} (${columns.map(quoted)})
+SELECT ${values} FROM json_each(?) ${where}`;
   return [{ sql, args: [JSON.stringify(rows.map((row) => columns.map((column) => row[column])))] }];
 }
 
