@@ -43,12 +43,14 @@ export function createLeases(
   { feed, usage, ageClock }: ServicesOptions,
 ) {
   /** Returns what may be admitted for each holder of the key's limits, over all its keys together. Counts nothing. */
-  function unitsOf(holder: Holder) {
-    return usage
+  const unitsOf = (holder: Holder, codes: Macs) =>
+    usage
       .holdersOf(holder)
       .filter(({ bounds }) => bounds.length > 0)
-      .map(({ kind, id, bounds }) => ({ kind, id, units: Math.min(...bounds.map(leasedOf)) }));
-  }
+      .map(({ kind, id, bounds }) => ({
+        holder: codes.of('holder', `${kind} ${id}`),
+        units: Math.min(...bounds.map(leasedOf)),
+      }));
 
   async function hasSeenAll(cursor: string, codes: Macs): Promise<boolean> {
     await recent.readBackTo(cursor, codes);
@@ -68,10 +70,7 @@ export function createLeases(
     const hasSeen = await hasSeenAll(cursor, codes);
     return (asked, callerKeyId) => {
       const { id: keyId } = asked.holder;
-      const units = unitsOf(asked.holder).map(({ kind, id, units }) => ({
-        holder: codes.of('holder', `${kind} ${id}`),
-        units,
-      }));
+      const units = unitsOf(asked.holder, codes);
       const leaseMs = hasSeen && units.every(({ units }) => units > 0) ? leaseMsOf(asked.endsAtMs) : 0;
       reported.expect(keyId, asked.key.parent?.keyHash ?? asked.key.presentedHash);
       return {
