@@ -19,14 +19,14 @@ import { INVALID, refuseCaller, type ServicesOptions, serviceHandler } from './s
 
 export function changesRoute(
   recent: RecentChanges,
-  macs: () => Promise<Macs>,
+  macsNow: () => Promise<Macs>,
   reported: Reported,
   options: ServicesOptions,
 ): BodyHandler {
   const { recheck, feed, ageClock, log } = options;
   const logUse = firstOfEach(logsUses(log));
   const budget = createBudget('changes', [LIMITS.askingForChanges], ageClock, log);
-  const answerTo = createAnswer(feed, recent, macs);
+  const answerTo = createAnswer(feed, recent, macsNow);
 
   return serviceHandler(options, { logUse }, async (caller, form, arrivedAtMs) => {
     const keyId = countedKeyId(caller.auth);
@@ -46,26 +46,26 @@ export function changesRoute(
  * Creates the function that resolves with what has changed since a cursor. It rejects with a StoreOutage if this process
  * can't become current. An empty cursor begins now.
  */
-function createAnswer(feed: Feed, recent: RecentChanges, macs: () => Promise<Macs>) {
-  /** Reads what a cursor needs. Resolves with the codes of the database as it is now. */
-  async function codesFor(cursor: string): Promise<Macs> {
-    const codes = await macs();
-    await recent.readBackTo(cursor, codes);
-    return codes;
+function createAnswer(feed: Feed, recent: RecentChanges, macsNow: () => Promise<Macs>) {
+  /** Reads what a cursor needs. Resolves with the MACs of the database as it is now. */
+  async function macsFor(cursor: string): Promise<Macs> {
+    const macs = await macsNow();
+    await recent.readBackTo(cursor, macs);
+    return macs;
   }
 
   return async (cursor: string, arrivedAtMs: number): Promise<object> => {
     const isCurrent = feed.isCurrentForUse();
     if (!isCurrent) await feed.pollNow();
-    let codes = await codesFor(cursor);
-    if (isCurrent && recent.stateOf(cursor, codes).is === 'unknown') {
+    let macs = await macsFor(cursor);
+    if (isCurrent && recent.stateOf(cursor, macs).is === 'unknown') {
       await feed.pollNow(); // it tells whether this process was behind, or the cursor is of a database that was lost
-      codes = await codesFor(cursor);
+      macs = await macsFor(cursor);
     }
     if (feed.lagMs() === null) throw new StoreOutage('the change feed was lost meanwhile');
-    const changed = cursor === '' ? [] : recent.marksSince(cursor, codes);
+    const changed = cursor === '' ? [] : recent.marksSince(cursor, macs);
     return {
-      cursor: recent.currentCursor(codes),
+      cursor: recent.currentCursor(macs),
       changed: changed ?? [],
       fresh_ms: Math.floor(feed.polledAtMs - arrivedAtMs),
       bound_ms: feed.boundMs,

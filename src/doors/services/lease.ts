@@ -38,23 +38,23 @@ export type BeginLease = ReturnType<typeof createLeases>;
 /** Creates the function that begins a lease for a service with this cursor, before the key is verified. */
 export function createLeases(
   recent: RecentChanges,
-  macs: () => Promise<Macs>,
+  macsNow: () => Promise<Macs>,
   reported: Reported,
   { feed, usage, ageClock }: ServicesOptions,
 ) {
   /** Returns what may be admitted for each holder of the key's limits, over all its keys together. Counts nothing. */
-  const unitsOf = (holder: Holder, codes: Macs) =>
+  const unitsOf = (holder: Holder, macs: Macs) =>
     usage
       .holdersOf(holder)
       .filter(({ bounds }) => bounds.length > 0)
       .map(({ kind, id, bounds }) => ({
-        holder: codes.of('holder', `${kind} ${id}`),
+        holder: macs.of('holder', `${kind} ${id}`),
         units: Math.min(...bounds.map(leasedOf)),
       }));
 
-  async function hasSeenAll(cursor: string, codes: Macs): Promise<boolean> {
-    await recent.readBackTo(cursor, codes);
-    return recent.stateOf(cursor, codes).is === 'known';
+  async function hasSeenAll(cursor: string, macs: Macs): Promise<boolean> {
+    await recent.readBackTo(cursor, macs);
+    return recent.stateOf(cursor, macs).is === 'known';
   }
 
   function leaseMsOf(endsAtMs: number | null): number {
@@ -66,18 +66,18 @@ export function createLeases(
    * read. `arrivedAtMs` is the request's arrival, monotonic.
    */
   return async (cursor: string, arrivedAtMs: number): Promise<LeaseFieldsOf> => {
-    const codes = await macs();
-    const hasSeen = await hasSeenAll(cursor, codes);
+    const macs = await macsNow();
+    const hasSeen = await hasSeenAll(cursor, macs);
     return (asked, callerKeyId) => {
       const { id: keyId } = asked.holder;
-      const units = unitsOf(asked.holder, codes);
+      const units = unitsOf(asked.holder, macs);
       const leaseMs = hasSeen && units.every(({ units }) => units > 0) ? leaseMsOf(asked.endsAtMs) : 0;
       reported.expect(keyId, asked.key.parent?.keyHash ?? asked.key.presentedHash);
       return {
         fresh_ms: Math.floor(asked.verifiedAtMs - arrivedAtMs),
         bound_ms: feed.boundMs,
-        marks: endingsOf(asked.key).map((one) => codes.of('mark', one)),
-        tell: handleOf(codes, callerKeyId, keyId),
+        marks: endingsOf(asked.key).map((one) => macs.of('mark', one)),
+        tell: handleOf(macs, callerKeyId, keyId),
         ...(leaseMs > 0 && { lease_ms: leaseMs }),
         lease_uses: units,
       };

@@ -1,5 +1,5 @@
-// Computes the codes by which services know secrets, owners and limits without learning whose they are: truncated HMACs
-// under a secret that all processes on the database share. Without it nobody can compute the code of a guessed text.
+// Computes the MACs by which services know secrets, owners and limits without learning whose they are: truncated HMACs
+// under a secret that all processes on the database share. Without it nobody can compute the MAC of a guessed text.
 
 import { ofSecret, type Signing } from '../../ground/signed-text.ts';
 
@@ -7,7 +7,7 @@ import { ofSecret, type Signing } from '../../ground/signed-text.ts';
 const DIGITS = 16;
 
 /**
- * What a code is for: equal texts have different codes for different uses (domain separation). A mark is that of a name in the
+ * What a MAC is for: equal texts have different MACs for different uses (domain separation). A mark is that of a name in the
  * change feed: the hash of a secret or rule, `rules`, or `owner:` and an owner.
  */
 type Use = 'mark' | 'cursor' | 'tell' | 'holder';
@@ -15,11 +15,11 @@ type Use = 'mark' | 'cursor' | 'tell' | 'holder';
 export interface Macs {
   /** The database that the secret belongs to. */
   readonly databaseId: string;
-  /** Returns the code of a text, 16 hex digits, the same in every process. */
+  /** Returns the MAC of a text, 16 hex digits, the same in every process. */
   of(use: Use, text: string): string;
 }
 
-/** Returns a function that resolves to the current database's codes. */
+/** Returns a function that resolves to the current database's MACs. */
 export const createMacs = (signing: Signing): (() => Promise<Macs>) =>
   ofSecret(signing, async (secret, databaseId) => {
     const { createHmac } = await import('node:crypto'); // takes 7 ms, and most servers have no use for it

@@ -1,5 +1,5 @@
 // Keeps the newest changes of the feed in memory, and tells services what has changed since a cursor. A cursor names a
-// change by its number and a code of its mark, because a restore by copying reuses numbers. Older changes are read from
+// change by its number and a MAC of its mark, because a restore by copying reuses numbers. Older changes are read from
 // the store, once for all who ask.
 
 import { memoize, singleFlight } from '../../ground/cache.ts';
@@ -72,14 +72,14 @@ export class RecentChanges {
 
   stateOf(cursor: string, macs: Macs): CursorState {
     if (cursor === this.currentCursor(macs)) return NOTHING;
-    const [, digits, code] = CURSOR.exec(cursor) ?? [];
-    if (digits === undefined || code === undefined) return { is: 'gone' };
+    const [, digits, mac] = CURSOR.exec(cursor) ?? [];
+    if (digits === undefined || mac === undefined) return { is: 'gone' };
     const seq = Number(digits);
     const { since, changes, isWhole } = this.#present;
     if (seq < since.seq) return { is: isWhole ? 'gone' : 'older' };
     const at = changes.findLastIndex((change) => change.seq === seq); // from the end: services lack few
     const named = seq === since.seq ? since : changes[at];
-    if (named?.mark === undefined || codeOf(macs, named.seq, named.mark) !== code) return { is: 'unknown' };
+    if (named?.mark === undefined || macOf(macs, named.seq, named.mark) !== mac) return { is: 'unknown' };
     return { is: 'known', changes: changes.slice(at + 1) };
   }
 
@@ -92,7 +92,7 @@ export class RecentChanges {
   currentCursor(macs: Macs): string {
     const { since, changes } = this.#present;
     const { seq, mark } = changes.at(-1) ?? since;
-    return `${seq}.${codeOf(macs, seq, mark ?? null)}`;
+    return `${seq}.${macOf(macs, seq, mark ?? null)}`;
   }
 
   /** Returns the marks of what has changed since a cursor; null: anything may have. */
@@ -136,7 +136,7 @@ export class RecentChanges {
   }
 }
 
-const codeOf = (macs: Macs, seq: number, mark: ChangeMark): string =>
+const macOf = (macs: Macs, seq: number, mark: ChangeMark): string =>
   macs.of('cursor', `${macs.databaseId} ${seq} ${mark ?? ''}`);
 
 /** Drops the oldest changes beyond KEPT_MAX. */

@@ -16,8 +16,8 @@ const PAIRS_MAX = 1000;
 const UNITS_MAX = 1_000_000;
 /** A handle, of which any text may be one that no answer gave, and units. */
 const PAIR = /^(.+):([1-9]\d{0,6})$/s;
-/** A handle begins with a code of so many digits; a percent-encoded id follows. */
-const CODE_CHARS = 16;
+/** A handle begins with a MAC of so many digits; a percent-encoded id follows. */
+const MAC_CHARS = 16;
 
 /** Units by the handle of the key. */
 export type Used = ReadonlyMap<string, number>;
@@ -39,16 +39,16 @@ export function usedIn(text: string): Result<Used, Problem> {
 /** Returns the handle by which a service names a key when it reports uses. */
 export function handleOf(macs: Macs, callerKeyId: string, keyId: string): string {
   const encoded = encodeURIComponent(keyId);
-  return codeOf(macs, callerKeyId, encoded) + encoded;
+  return macOf(macs, callerKeyId, encoded) + encoded;
 }
 
-const codeOf = (macs: Macs, callerKeyId: string, encoded: string): string =>
+const macOf = (macs: Macs, callerKeyId: string, encoded: string): string =>
   macs.of('tell', `${encodeURIComponent(callerKeyId)} ${encoded}`);
 
 /** Returns the id of the key; null if this caller was not given the handle. */
 function keyIdIn(handle: string, macs: Macs, callerKeyId: string): string | null {
-  const encoded = handle.slice(CODE_CHARS);
-  return codeOf(macs, callerKeyId, encoded) === handle.slice(0, CODE_CHARS) ? decodeURIComponent(encoded) : null;
+  const encoded = handle.slice(MAC_CHARS);
+  return macOf(macs, callerKeyId, encoded) === handle.slice(0, MAC_CHARS) ? decodeURIComponent(encoded) : null;
 }
 
 /** A calling key's dropped uses are logged at most this often. */
@@ -87,7 +87,7 @@ const hashesStore = (primary: Database) => ({
 export type Reported = ReturnType<typeof createReported>;
 
 export function createReported(
-  macs: () => Promise<Macs>,
+  macsNow: () => Promise<Macs>,
   { storeOf, feed, verifier, usage, ageClock, log }: ServicesOptions,
 ) {
   const { hashesOf } = storeOf(hashesStore);
@@ -121,10 +121,10 @@ export function createReported(
 
   /** Returns the units by the ids of the keys. What names no key to this caller is left out. */
   async function unitsById(used: Used, callerKeyId: string): Promise<ReadonlyMap<string, number>> {
-    const codes = await macs();
+    const macs = await macsNow();
     const units = new Map<string, number>();
     for (const [handle, uses] of used) {
-      const keyId = keyIdIn(handle, codes, callerKeyId);
+      const keyId = keyIdIn(handle, macs, callerKeyId);
       if (keyId !== null) units.set(keyId, uses);
     }
     return units;

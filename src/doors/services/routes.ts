@@ -11,11 +11,11 @@ import { createReported } from './reported-uses.ts';
 import type { ServicesOptions } from './service.ts';
 
 export function servicesRoutes(options: ServicesOptions): Readonly<Record<'introspect' | 'changes', BodyHandler>> {
-  const macs = createMacs(options.signing('client_id'));
+  const macsNow = createMacs(options.signing('client_id'));
   const recent = new RecentChanges(options);
-  const reported = createReported(macs, options);
+  const reported = createReported(macsNow, options);
   return {
-    introspect: introspectRoute(createLeases(recent, macs, reported, options), reported, options),
-    changes: changesRoute(recent, macs, reported, options),
+    introspect: introspectRoute(createLeases(recent, macsNow, reported, options), reported, options),
+    changes: changesRoute(recent, macsNow, reported, options),
   };
 }
