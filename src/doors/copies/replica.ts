@@ -124,14 +124,14 @@ export class Replica {
 
   async #followAll(): Promise<void> {
     try {
-      const pair = { readPrimary: this.#readPrimary, clock: this.#clock };
       let local: Database;
       let step: Step;
       do {
         local = await this.#opened();
         const before = this.#state;
         const startWriting = this.#isAlone ? null : () => createFileThread(this.#file);
-        step = await followOn({ ...pair, local, startWriting }, before.is === 'replaced');
+        const following = { local, startWriting, readPrimary: this.#readPrimary, clock: this.#clock };
+        step = await followOn(following, before.is === 'replaced');
         if ((step === 'begun' || step === 'begun_anew') && this.#state === before) this.#begun(local, step, before);
       } while (step !== 'done');
       if (!this.#isStopping) this.#reached(local);

@@ -31,7 +31,8 @@ export const POSITION: Statement = { sql: `SELECT database_id, pruned_seq AS seq
 const IS_AT = `UPDATE feed SET database_id = iif((database_id, pruned_seq) = (?1, ?2)
 AND (SELECT mark FROM ${FOLLOWED}) IS ?3, database_id, NULL)`;
 
-export interface Pair {
+/** A replica that follows its primary. */
+export interface Following {
   readonly local: Database;
   /** Starts a thread that writes many rows to the file; null: none can open it. */
   readonly startWriting: (() => FileThread) | null;
@@ -51,24 +52,24 @@ export const positionOf = (row: Row): ReachedPosition => ({
   mark: row.mark as string | null,
 });
 
-interface Stepping extends Pair {
+interface Stepping extends Following {
   /** Returns the writer for many rows: the thread, if there can be one, started if need be. */
-  readonly many: () => Into;
+  readonly bulkWriter: () => Into;
   /** Returns the writer for few rows: the thread, if there is one. */
-  readonly few: () => Into;
+  readonly writer: () => Into;
 }
 
 type Into = FileThread | Database;
 
 /** Takes one step. `isReplaced`: the primary was replaced, whatever the file says. */
-export async function followOn(pair: Pair, isReplaced: boolean): Promise<Step> {
+export async function followOn(following: Following, isReplaced: boolean): Promise<Step> {
   let thread: FileThread | undefined;
-  const many = () => {
-    thread ??= pair.startWriting?.();
-    return thread ?? pair.local;
+  const bulkWriter = () => {
+    thread ??= following.startWriting?.();
+    return thread ?? following.local;
   };
   try {
-    return await step({ ...pair, many, few: () => thread ?? pair.local }, isReplaced);
+    return await step({ ...following, bulkWriter, writer: () => thread ?? following.local }, isReplaced);
   } finally {
     // Or the next commit would, in the event loop. It fails where the disk is full; the thread must end then, too.
     await thread?.read({ sql: 'PRAGMA wal_checkpoint(PASSIVE)' }).catch(outageIn);
@@ -76,75 +77,80 @@ export async function followOn(pair: Pair, isReplaced: boolean): Promise<Step> {
   }
 }
 
-async function step(pair: Stepping, isReplaced: boolean): Promise<Step> {
-  const from = await positionIn(pair);
+async function step(stepping: Stepping, isReplaced: boolean): Promise<Step> {
+  const from = await positionIn(stepping);
   const databaseId = from.databaseId.replace(COPYING, '');
-  const page = pageOf(await pair.readPrimary({ sql: CHANGES, args: [from.seq] }), from.seq);
+  const page = pageOf(await stepping.readPrimary({ sql: CHANGES, args: [from.seq] }), from.seq);
   if (isReplaced || isLost({ ...from, databaseId }, page) || page.prunedSeq > from.seq) {
-    await beginCopy(pair, from, page);
+    await beginCopy(stepping, from, page);
     return from.databaseId === '' ? 'begun' : 'begun_anew';
   }
-  if (from.databaseId !== databaseId) return copyAll(pair, from, databaseId);
-  return takeChanges(pair, from, page);
+  if (from.databaseId !== databaseId) return copyAll(stepping, from, databaseId);
+  return takeChanges(stepping, from, page);
 }
 
-const positionIn = async ({ local }: Pair): Promise<ReachedPosition> => positionOf(firstOf(await local.read(POSITION)));
+const positionIn = async ({ local }: Following): Promise<ReachedPosition> =>
+  positionOf(firstOf(await local.read(POSITION)));
 
 /** Deletes everything, which may be many rows. What is copied next is at least as new as the position; changes follow. */
 function beginCopy(
-  pair: Stepping,
+  stepping: Stepping,
   from: ReachedPosition,
   { databaseId, newestSeq, newestMark }: FeedPage,
 ): Promise<void> {
   const to = { databaseId: `copying ${crypto.randomUUID()} ${databaseId}`, seq: newestSeq, mark: newestMark };
   const empty = COPIED.map(({ name }) => ({ sql: `DELETE FROM ${name}` }));
-  return moveOn(pair.many(), from, to, empty);
+  return moveOn(stepping.bulkWriter(), from, to, empty);
 }
 
 /** Copies what is missing, continuing an interrupted copy. */
-async function copyAll(pair: Stepping, from: ReachedPosition, databaseId: string): Promise<Step> {
-  await takeNewer(pair, from);
+async function copyAll(stepping: Stepping, from: ReachedPosition, databaseId: string): Promise<Step> {
+  await takeNewer(stepping, from);
   for (const { name } of COPIED.filter(({ growsBy }) => growsBy === null)) {
-    for await (const rows of pagesOf(pair.readPrimary, name, PAGE_ROWS, { columnsFrom: pair.local.read }))
-      await putPage(pair, from, name, rows);
+    for await (const rows of pagesOf(stepping.readPrimary, name, PAGE_ROWS, { columnsFrom: stepping.local.read }))
+      await putPage(stepping, from, name, rows);
   }
-  await moveOn(pair.few(), from, { ...from, databaseId }, []);
+  await moveOn(stepping.writer(), from, { ...from, databaseId }, []);
   return 'moved';
 }
 
 /** Applies a page of changes, and after the last one copies new keys. */
-async function takeChanges(pair: Stepping, from: ReachedPosition, { databaseId, changes }: FeedPage): Promise<Step> {
+async function takeChanges(
+  stepping: Stepping,
+  from: ReachedPosition,
+  { databaseId, changes }: FeedPage,
+): Promise<Step> {
   const last = changes.at(-1);
   if (last !== undefined) {
     const changed = changes.map((change) => change.changed);
-    const copying = { from: pair.readPrimary, copy: pair.local.read, tables: COPIED };
+    const copying = { from: stepping.readPrimary, copy: stepping.local.read, tables: COPIED };
     const statements = await putChanged(copying, changed);
-    await moveOn(pair.few(), from, { databaseId, seq: last.seq, mark: last.mark }, statements);
+    await moveOn(stepping.writer(), from, { databaseId, seq: last.seq, mark: last.mark }, statements);
   }
   if (changes.length === FEED_PAGE_MAX) return 'moved';
-  await takeNewer(pair, await positionIn(pair));
+  await takeNewer(stepping, await positionIn(stepping));
   return 'done';
 }
 
 /** Copies new rows, and deletes as many old ones, whose removal isn't announced. */
-async function takeNewer(pair: Stepping, from: ReachedPosition): Promise<void> {
-  const run = { nowMs: pair.clock.nowMs(), eventDays: 0, usageDays: 0, after: 0 };
+async function takeNewer(stepping: Stepping, from: ReachedPosition): Promise<void> {
+  const run = { nowMs: stepping.clock.nowMs(), eventDays: 0, usageDays: 0, after: 0 };
   for (const { name, growsBy, removals } of COPIED) {
     if (growsBy === null) continue;
-    for await (const rows of newerPagesOf(pair.readPrimary, pair.local.read, name, growsBy, PAGE_ROWS)) {
+    for await (const rows of newerPagesOf(stepping.readPrimary, stepping.local.read, name, growsBy, PAGE_ROWS)) {
       const old = removals.flatMap((removal) => statementsOf(removal, run));
-      if (old.length > 0) await put(pair.few(), from, old);
-      await putPage(pair, from, name, rows);
+      if (old.length > 0) await put(stepping.writer(), from, old);
+      await putPage(stepping, from, name, rows);
     }
   }
 }
 
 /** Writes rows; a full page of them, which others follow, in the thread. */
-async function putPage(pair: Stepping, from: ReachedPosition, table: string, rows: readonly Row[]): Promise<void> {
+async function putPage(stepping: Stepping, from: ReachedPosition, table: string, rows: readonly Row[]): Promise<void> {
   const statements = putRows('REPLACE', table, rows);
-  if (rows.length < PAGE_ROWS) return put(pair.few(), from, statements);
+  if (rows.length < PAGE_ROWS) return put(stepping.writer(), from, statements);
   const beganMs = performance.now();
-  await put(pair.many(), from, statements);
+  await put(stepping.bulkWriter(), from, statements);
   await sleep(Math.min(performance.now() - beganMs, PAUSE_MS_MAX));
 }
 
