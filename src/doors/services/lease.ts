@@ -52,7 +52,8 @@ export function createLeases(
         units: Math.min(...bounds.map(leasedOf)),
       }));
 
-  async function hasSeenAll(cursor: string, macs: Macs): Promise<boolean> {
+  /** Returns whether all changes since the cursor are in memory, so that a service learns each of them. */
+  async function canFollowFrom(cursor: string, macs: Macs): Promise<boolean> {
     await recent.readBackTo(cursor, macs);
     return recent.stateOf(cursor, macs).is === 'known';
   }
@@ -67,11 +68,11 @@ export function createLeases(
    */
   return async (cursor: string, arrivedAtMs: number): Promise<LeaseFieldsOf> => {
     const macs = await macsNow();
-    const hasSeen = await hasSeenAll(cursor, macs);
+    const canFollow = await canFollowFrom(cursor, macs);
     return (asked, callerKeyId) => {
       const { id: keyId } = asked.holder;
       const units = unitsOf(asked.holder, macs);
-      const leaseMs = hasSeen && units.every(({ units }) => units > 0) ? leaseMsOf(asked.endsAtMs) : 0;
+      const leaseMs = canFollow && units.every(({ units }) => units > 0) ? leaseMsOf(asked.endsAtMs) : 0;
       reported.expect(keyId, asked.key.parent?.keyHash ?? asked.key.presentedHash);
       return {
         fresh_ms: Math.floor(asked.verifiedAtMs - arrivedAtMs),
