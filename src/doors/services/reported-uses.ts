@@ -95,16 +95,13 @@ export function createReported(
   const hashById = createLruCache<string>({ entries: IDS_MAX });
   const logDropped = createDroppedLog(ageClock, log);
 
-  /**
-   * Returns a cached key: null if it has ended; undefined if it has to be read, if only the secret that is known of it was
-   * rotated away, and for what is no key.
-   */
-  function recall(keyId: string): KnownKey | null | undefined {
+  /** Returns a cached key. If only its rotated secret is cached it is `unread`, as is what names no key. */
+  function recall(keyId: string): KnownKey | 'ended' | 'unread' {
     const key = verifier.known.recall(hashById.get(keyId) ?? '', ageClock.monotonicMs());
-    if (key == null) return undefined;
+    if (key == null) return 'unread';
     const reason = whyEnded(key, ageClock.nowMs());
-    if (reason === 'rotated') return undefined;
-    return reason === null ? key : null;
+    if (reason === 'rotated') return 'unread';
+    return reason === null ? key : 'ended';
   }
 
   /** Counts units of a key. Returns how many found no room; those of an ended key are ignored. */
@@ -139,15 +136,15 @@ export function createReported(
       if (used.size === 0) return;
       let dropped = 0;
       try {
-        const unknown = new Map<string, number>();
+        const unread = new Map<string, number>();
         for (const [keyId, units] of await unitsById(used, caller.auth.keyId)) {
           const key = recall(keyId);
-          if (key === undefined) unknown.set(keyId, units);
-          else dropped += countUnits(key, units);
+          if (key === 'unread') unread.set(keyId, units);
+          else if (key !== 'ended') dropped += countUnits(key, units);
         }
-        if (unknown.size > 0) {
-          const keyOf = await readAll([...unknown.keys()]);
-          for (const [keyId, units] of unknown) dropped += countUnits(keyOf(keyId), units);
+        if (unread.size > 0) {
+          const keyOf = await readAll([...unread.keys()]);
+          for (const [keyId, units] of unread) dropped += countUnits(keyOf(keyId), units);
         }
       } catch (error) {
         outageIn(error);
