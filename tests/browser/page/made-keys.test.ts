@@ -77,9 +77,9 @@ describeInBrowser('keys of a key', (browser) => {
       const row = page.getByRole('listitem').filter({ hasText: 'orchestrator' }).first();
       expect(await row.getByRole('button').allTextContents()).toEqual(['End', 'Cancel']);
       await question.getByRole('button', { name: 'End', exact: true }).click();
+      await page.getByText('1 key for its programs').waitFor();
       await page.getByRole('button', { name: 'End second agent' }).waitFor();
       expect(await page.getByRole('button', { name: 'End first agent' }).count()).toBe(0);
-      await page.getByText('1 key for its programs').waitFor();
       const history = page.getByRole('list', { name: 'History' });
       for (const name of ['first agent', 'second agent']) {
         await history.getByText(`Made a key for a program, ${name}, `).waitFor();
