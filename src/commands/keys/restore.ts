@@ -87,7 +87,7 @@ const intoRemote = (given: Given): Promise<void> =>
   );
 
 async function intoFile(path: string, given: Given): Promise<void> {
-  const { backup, config, io } = given;
+  const { config, io } = given;
   mustBeFile(path);
   if (!exists(config.database)) {
     prepareDataFolder(config);
@@ -104,24 +104,30 @@ async function intoFile(path: string, given: Given): Promise<void> {
     if (isHeld(error)) throw new CommandError(openElsewhere(path)); // another restore
     if (isOutage(error, 'unreachable')) throw openError(path, error);
     if (!isOutage(error, 'damaged')) throw error;
-    await refuseIfOpenElsewhere(path);
-    await io.confirm(
-      `The file ${path} is damaged, so what has ended since the backup can't be told. Put the backup (${backup.keys} keys) in its place.`,
-      given.yes,
-    );
-    const file = realpathSync(path);
-    const made = `${before}.part`;
-    await removing(partsOf(made), async () => {
-      await make(made, given);
-      await emptyLog(made);
-      await refuseIfOpenElsewhere(path); // a server may have begun meanwhile
-      // The damaged file stays until a whole database takes its place: without it a server would start empty.
-      linkSync(file, before);
-      for (const part of LOG) moveIfThere(`${file}${part}`, `${before}${part}`);
-      renameSync(made, file);
-    });
+    await replaceDamaged(path, before, given);
   }
   io.say(`what was there before is in ${before}`);
+}
+
+/** Puts a database of the backup in the place of a damaged file, after it has asked, and moves that to `before`. */
+async function replaceDamaged(path: string, before: string, given: Given): Promise<void> {
+  const { backup, io, yes } = given;
+  await refuseIfOpenElsewhere(path);
+  await io.confirm(
+    `The file ${path} is damaged, so what has ended since the backup can't be told. Put the backup (${backup.keys} keys) in its place.`,
+    yes,
+  );
+  const file = realpathSync(path);
+  const made = `${before}.part`;
+  await removing(partsOf(made), async () => {
+    await make(made, given);
+    await emptyLog(made);
+    await refuseIfOpenElsewhere(path); // a server may have begun meanwhile
+    // The damaged file stays until a whole database takes its place: without it a server would start empty.
+    linkSync(file, before);
+    for (const part of LOG) moveIfThere(`${file}${part}`, `${before}${part}`);
+    renameSync(made, file);
+  });
 }
 
 /** Makes a database of the backup, of which nothing is left if that fails. */
