@@ -35,7 +35,8 @@ const ENTRY_TTL_MS_MIN = 4 * 60_000;
 /** The most changed owners tracked. Beyond them every key is read again, once. */
 const CHANGED_OWNERS_MAX = 10_000;
 
-export interface KnownKey extends PresentedKey {
+/** What the cache adds to a record. */
+interface Entry {
   /** What counts its uses: of a derived key its parent's. Null: that key has ended. */
   readonly holder: Holder | null;
   /** Monotonic. */
@@ -43,6 +44,8 @@ export interface KnownKey extends PresentedKey {
   /** The version of changed owners when its read began. */
   readVersion: number;
 }
+
+export interface KnownKey extends PresentedKey, Entry {}
 
 /** When an entry is stale that the feed has named. */
 const CHANGED = Number.NEGATIVE_INFINITY;
@@ -180,7 +183,7 @@ export class KnownKeys {
     return keepOne(keyHash, record);
   }
 
-  #cache(keyHash: string, record: PresentedKey | null, entry: Omit<KnownKey, keyof PresentedKey>): KnownKey | null {
+  #cache(keyHash: string, record: PresentedKey | null, entry: Entry): KnownKey | null {
     const { usage } = this.#options;
     if (record !== null && this.isUsable(record)) {
       const before = this.#usable.get(keyHash);
