@@ -93,11 +93,16 @@ export function createVerifier(options: VerifierOptions) {
   const evaluate = createEvaluate(options);
 
   function decide(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
-    const decideOnSecret = (isForeign: boolean) =>
-      decideCurrent({ token, isForeign, keyHash: hashKey(sha256, token), caller, purpose, byRule: null });
-    if (isKeyShaped(token)) return decideOnSecret(false);
+    if (isKeyShaped(token)) return decideOnSecret(token, 'own', caller, purpose);
     if (mayBeJwt(token)) return decideOnToken(token, caller, purpose);
-    return chain(feed.mayBeForeign(token), (isForeign) => (isForeign ? decideOnSecret(true) : MALFORMED));
+    const decideIf = (isForeign: boolean) =>
+      isForeign ? decideOnSecret(token, 'foreign', caller, purpose) : MALFORMED;
+    return chain(feed.mayBeForeign(token), decideIf);
+  }
+
+  function decideOnSecret(token: string, form: 'own' | 'foreign', caller: Caller, purpose: Purpose) {
+    const keyHash = hashKey(sha256, token);
+    return decideCurrent({ token, isForeign: form === 'foreign', keyHash, caller, purpose, byRule: null });
   }
 
   function decideOnToken(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
