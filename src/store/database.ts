@@ -42,7 +42,7 @@ export interface Database {
   write(statement: Statement): Promise<Written>;
   /** Runs statements in one transaction, all or none. May be sent again, like `write`. */
   writeAll(statements: readonly Statement[]): Promise<readonly Written[]>;
-  close(): void;
+  close(): Promise<void>;
 }
 
 /** Creates what reads and writes some tables of the server's database; where there are metrics, they time it. */

@@ -44,7 +44,7 @@ export async function withBackup<T>(
     const [row] = await db.read({ sql: 'SELECT count(*) AS keys FROM api_keys' });
     return await use({ path, read: db.read, keys: Number(row?.keys) });
   } finally {
-    db.close();
+    await db.close();
     await shorten(path);
   }
 }

@@ -149,7 +149,7 @@ async function copyRemote(config: RemoteConfig, file: string): Promise<void> {
       ...schema.filter((one) => !isTable(one)).map(sqlOf),
     ]);
   } finally {
-    copy.close();
-    primary.close();
+    await copy.close();
+    await primary.close();
   }
 }

@@ -60,13 +60,13 @@ export async function openInPlace(file: string): Promise<EmbeddedDatabase | null
 /** Returns the file's database if it is usable, or else null. */
 async function fitAt(file: string): Promise<EmbeddedDatabase | null> {
   const db = embeddedDatabase(file);
-  const found = await db.read(IS_FIT).catch((error) => {
+  const found = await db.read(IS_FIT).catch(async (error) => {
     if (isOutage(error, 'damaged')) return [];
-    db.close();
+    await db.close();
     throw error;
   });
   if (found.length > 0) return db;
-  db.close();
+  await db.close();
   return null;
 }
 
@@ -94,7 +94,7 @@ async function make(file: string): Promise<EmbeddedDatabase> {
     await unsynced.writeAll([...triggers, ...MAKE].map((sql) => ({ sql })));
     return db;
   } catch (error) {
-    db.close();
+    await db.close();
     throw error;
   }
 }

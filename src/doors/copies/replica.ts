@@ -119,7 +119,7 @@ export class Replica {
     this.#isStopping = true;
     this.#following.stop();
     await this.#following.underWay;
-    if (this.#state.is !== 'not_open') this.#state.local.close();
+    if (this.#state.is !== 'not_open') await this.#state.local.close();
   }
 
   async #followAll(): Promise<void> {
@@ -158,7 +158,7 @@ export class Replica {
 
   /** Closes the file, which is opened again next time. */
   #drop(isDamaged: boolean): void {
-    if (this.#state.is !== 'not_open') this.#state.local.close();
+    if (this.#state.is !== 'not_open') void this.#state.local.close(); // its connection at once, its threads when they end
     this.#place = null;
     this.#state = { is: 'not_open', isDamaged };
   }

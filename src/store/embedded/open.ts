@@ -70,7 +70,7 @@ export function embeddedStore(path: string, isServer: boolean) {
     },
     async close() {
       // A lost log must not be checkpointed: others have written to the file since.
-      if (typeof state !== 'object' || state.displaced() !== 'log') idle.close();
+      if (typeof state !== 'object' || state.displaced() !== 'log') await idle.close();
       await db.close();
       state = 'closed';
     },
@@ -117,7 +117,7 @@ async function openFile(db: Database, path: string, isServer: boolean): Promise<
     await migrate(db);
     if (isServer) await db.write(NO_ROWS);
   } catch (error) {
-    db.close();
+    await db.close();
     if (isOutage(error, 'damaged')) throw new UnusableDatabase(DAMAGED_TEXT);
     if (error instanceof UnusableDatabase) throw error;
     throw openError(path, error);
@@ -150,7 +150,7 @@ async function unwritten<T>(path: string, use: (db: Database) => Promise<T>): Pr
   try {
     return await use(db);
   } finally {
-    db.close();
+    await db.close();
   }
 }
 

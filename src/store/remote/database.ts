@@ -111,7 +111,7 @@ export async function remoteDatabase(
       });
       return value.map((result) => writtenOf(result, repeated));
     },
-    close() {
+    async close() {
       closed = true;
     },
   };

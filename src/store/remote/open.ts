@@ -77,7 +77,7 @@ export async function remoteStore(config: RemoteConfig, options: RemoteOptions) 
       });
     },
     async close() {
-      db.close();
+      await db.close();
       await replica?.close();
     },
   };
