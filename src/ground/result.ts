@@ -43,6 +43,8 @@ export class StoreOutage extends Error {
     /** The reason, for operators. */
     readonly reason: string,
     readonly kind: OutageKind = 'unreachable',
+    /** The database's result code, such as SQLITE_FULL; empty if it gave none. */
+    readonly code = '',
   ) {
     super(reason);
   }

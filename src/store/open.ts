@@ -134,7 +134,7 @@ async function openingOf(config: DatabaseConfig, options: StoreOptions) {
 // refuse. Known keys still verify, so nothing else would show it.
 
 /** SQLite's codes, here or on a server: no space, no rights, a failing disk. BLOCKED: by the server's operator. */
-const NOT_WRITABLE = /BLOCKED|SQLITE_(FULL|READONLY|PERM|IOERR|CANTOPEN)/;
+const NOT_WRITABLE = /^(BLOCKED|SQLITE_(FULL|READONLY|PERM|IOERR|CANTOPEN))/;
 
 /** How soon it probes again, because a process that writes nothing would not notice new space. */
 const PROBE_AGAIN_AFTER_MS = 5000;
@@ -148,7 +148,7 @@ function watchWrites(db: Database, { clock, log }: { readonly clock: Clock; read
 
   function failed(error: unknown): never {
     if (stopped) throw error; // while closing, failures say nothing about the disk
-    if (error instanceof StoreOutage && (error.kind === 'refused' || NOT_WRITABLE.test(error.reason))) {
+    if (error instanceof StoreOutage && (error.kind === 'refused' || NOT_WRITABLE.test(error.code))) {
       refusal = error;
       outageLog.began(error.reason);
     }

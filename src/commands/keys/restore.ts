@@ -165,7 +165,7 @@ async function refuseIfOpenElsewhere(path: string): Promise<void> {
   });
 }
 
-const isFull = (error: unknown): boolean => error instanceof StoreOutage && error.reason.startsWith('SQLITE_FULL');
+const isFull = (error: unknown): boolean => error instanceof StoreOutage && error.code === 'SQLITE_FULL';
 
 const openElsewhere = (path: string) =>
   `DATABASE_URL: another process has ${JSON.stringify(path)} open (a server, a command, or a program that copies it); nothing was changed. Stop it, and restore again`;

@@ -14,8 +14,7 @@ import { copyOntoDisk } from './file-copy.ts';
 export type FileAlone = NonNullable<Awaited<ReturnType<typeof holdAlone>>>;
 
 /** Returns whether somebody else's lock kept the file from being used. */
-export const isHeld = (error: unknown): boolean =>
-  error instanceof StoreOutage && error.reason.startsWith('SQLITE_BUSY');
+export const isHeld = (error: unknown): boolean => error instanceof StoreOutage && error.code === 'SQLITE_BUSY';
 
 /** Opens the file, and creates a missing one. Returns null if anybody else has it open. Throws a StoreOutage. */
 export async function holdAlone(path: string) {

@@ -202,7 +202,7 @@ export function outageOf(error: unknown): StoreOutage | null {
   const name = nameOf(error);
   const reason = errorReason(name === '' ? error : Object.assign(error as Error, { code: name }));
   if (/CORRUPT|NOTADB/.test(name) || isTextDamaged(error)) return damageOf(reason);
-  return name === '' ? null : new StoreOutage(reason);
+  return name === '' ? null : new StoreOutage(reason, 'unreachable', name);
 }
 
 /** Returns the outage of a damaged file. */

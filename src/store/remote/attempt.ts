@@ -100,9 +100,9 @@ function classifyError(error: unknown, { status, failure }: Wire): Failure {
   if (error instanceof SyntaxError) {
     return permanent('unreachable', expected('DATABASE_URL', 'a libSQL server, but it answered with no JSON'));
   }
-  if (BUSY.test(code)) return { ...permanent('unreachable', reason), again: true };
+  if (BUSY.test(code)) return { ...permanent('unreachable', reason, code), again: true };
   if (/^SQL/.test(code) && !OUT_OF_ORDER.test(code)) throw error;
-  return permanent('unreachable', reason); // out of order; or not libSQL: another protocol version
+  return permanent('unreachable', reason, code); // out of order; or not libSQL: another protocol version
 }
 
 function classifyStatus(status: number): Failure {
@@ -118,8 +118,8 @@ function classifyStatus(status: number): Failure {
 }
 
 /** Returns a failure in which the database did nothing, and a retry would not help. */
-const permanent = (kind: OutageKind, reason: string): Failure => ({
-  failure: new StoreOutage(reason, kind),
+const permanent = (kind: OutageKind, reason: string, code?: string): Failure => ({
+  failure: new StoreOutage(reason, kind, code),
   again: false,
   outcomeUnknown: false,
 });
