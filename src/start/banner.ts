@@ -13,13 +13,12 @@ interface BannerFacts extends Running {
   readonly listening: string;
   /** The names of what each of the operator's tool files offers. */
   readonly custom: ReadonlyMap<string, readonly string[]>;
-  readonly folder: string;
-  readonly hasFolder: boolean;
+  readonly folder: { readonly path: string; exists(): boolean };
 }
 
-function ownTools({ custom, folder, hasFolder }: BannerFacts): string {
+function ownTools({ custom, folder }: BannerFacts): string {
   if (custom.size === 0)
-    return `  tools of your own        none: ${folder} ${hasFolder ? 'has none' : 'does not exist'}\n`;
+    return `  tools of your own        none: ${folder.path} ${folder.exists() ? 'has none' : 'does not exist'}\n`;
   return [...custom].map(([file, names]) => `  tools of your own        ${names.join(', ')} (${file})\n`).join('');
 }
 

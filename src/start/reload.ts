@@ -23,11 +23,15 @@ interface Replacement extends Pick<Stoppable, 'close'> {
 
 type DatabaseConfig = Config['database'];
 
-interface ReloaderOptions<Service> {
-  readonly folder: string;
-  readonly database: DatabaseConfig;
+interface ToolFolder {
+  readonly path: string;
   /** Reads the current tool files. */
-  readonly read: () => Promise<readonly ToolFile[]>;
+  read(): Promise<readonly ToolFile[]>;
+}
+
+interface ReloaderOptions<Service> {
+  readonly folder: ToolFolder;
+  readonly database: DatabaseConfig;
   /** Drops imported modules of a folder (an absolute path), so that they are read again. */
   readonly forget: (folder: string) => Promise<void>;
   /** Makes a service with tool files, without opening its database. */
@@ -42,7 +46,7 @@ export type CreateReloader = typeof createReloader;
 
 /** Watches the folder from now on, so that no change after the first reading is missed. */
 export function createReloader<Service extends Replacement>(options: ReloaderOptions<Service>) {
-  const { folder, database, read, forget, make, say, clock, log } = options;
+  const { folder, database, forget, make, say, clock, log } = options;
   /** Lets a service answer requests, and returns the one before; undefined during the start. */
   let replaceBy: ((service: Service) => Service) | undefined;
   let hasChanged = false;
@@ -51,7 +55,7 @@ export function createReloader<Service extends Replacement>(options: ReloaderOpt
   /** The services that were replaced, until their calls have ended, and they are closed. */
   const replaced = new Set<{ readonly idle: Promise<unknown>; close(): Promise<unknown> }>();
 
-  const follow = watchTools(folder, (name) => {
+  const follow = watchTools(folder.path, (name) => {
     if (!isOwn(name, database)) changed(); // or each reload would cause the next
   });
 
@@ -68,8 +72,8 @@ export function createReloader<Service extends Replacement>(options: ReloaderOpt
 
   async function takeOver(replace: (service: Service) => Service): Promise<void> {
     follow();
-    await forget(resolve(folder));
-    const next = await make(await read());
+    await forget(resolve(folder.path));
+    const next = await make(await folder.read());
     await next.open();
     const before = replace(next);
     log.info('tools reloaded', { tools: Object.fromEntries(next.custom) });
@@ -92,7 +96,7 @@ export function createReloader<Service extends Replacement>(options: ReloaderOpt
     /** Makes the first service. A mistake in a file leaves it without tools; anything else is thrown. */
     async makeFirst(): Promise<Service> {
       try {
-        return await make(await read());
+        return await make(await folder.read());
       } catch (error) {
         const bare = await make([]); // throws as well unless the files are at fault
         report(error);

@@ -112,21 +112,8 @@ async function run(
   // before tool files are loaded, because they may cause such errors, too.
   runtime.onStrayError((error) => log.error('internal error', { perhaps: lastCalled(), error }));
   const tls = config.tls && (await import('../config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
-  const folder = config.toolsDir ?? DEFAULT_FOLDER;
-  const lastWords = (line: () => string) => runtime.onExit(() => runtime.writeErr(errorLine(line())));
-  let cancelLastWords: Cancel = () => {}; // they name a tool that ends the process after its file was loaded
-  let hasFolder = false;
-  const read = async () => {
-    hasFolder = config.toolsDir !== null || (custom.tools === undefined && isThere(folder)); // its tools may be custom.tools
-    if (!hasFolder) return [];
-    const { readToolFolder } = await import('../tools/folder/read-folder.ts');
-    cancelLastWords();
-    const reading = readToolFolder(folder, runtime.importTool, (line) => lastWords(() => line));
-    return reading.finally(() => {
-      cancelLastWords = lastWords(() => endedWords(lastCalled()));
-    });
-  };
-  const inFolder = createReloader === undefined ? await read() : []; // first, so that a mistake leaves the port to others
+  const folder = createToolFolder(runtime, config, custom, () => lastCalled());
+  const inFolder = createReloader === undefined ? await folder.read() : []; // first, so that a mistake leaves the port to others
   let end = () => flushLog(log);
   // Before anything that waits: without a handler no signal reaches the first process of a container. After tool files:
   // one that loads for ever would keep the handler from running.
@@ -151,9 +138,9 @@ async function run(
     });
   const say = (line: string) => runtime.writeErr(errorLine(line));
   const { database } = config;
-  const reloader = createReloader?.({ folder, database, read, forget: runtime.forgetTools, make, say, clock, log });
+  const reloader = createReloader?.({ folder, database, forget: runtime.forgetTools, make, say, clock, log });
   let service = await (reloader === undefined ? make(inFolder) : reloader.makeFirst());
-  if (reloader === undefined) cancelLastWords(); // a program may end the server that it has started
+  if (reloader === undefined) folder.cancelLastWords(); // a program may end the server that it has started
   lastCalled = () => service.lastCalled();
   logStarted(env, config, service, log);
   if (tls !== null) warnOfCertificate(tls, clock.nowMs(), log);
@@ -173,9 +160,38 @@ async function run(
   });
   void service.fetchKeys();
   watchLoop({ clock, log, lastCalled });
-  const facts = { listening, publicUrl: service.url, runScript, env, custom: service.custom, folder, hasFolder };
+  const facts = { listening, publicUrl: service.url, runScript, env, custom: service.custom, folder };
   // Last, because its reader may send a signal at once.
   runtime.writeErr(config.production ? logListening(config, facts, log) : banner(config, facts));
+}
+
+/** Creates the reader of the operator's folder. A tool that ends the process is named on stderr, until that is cancelled. */
+function createToolFolder(
+  { onExit, writeErr, importTool }: Runtime,
+  { toolsDir }: Config,
+  custom: StartOptions,
+  lastCalled: () => string | undefined,
+) {
+  const path = toolsDir ?? DEFAULT_FOLDER;
+  const lastWords = (line: () => string) => onExit(() => writeErr(errorLine(line())));
+  let cancelLastWords: Cancel = () => {};
+  let exists = false;
+  return {
+    path,
+    /** Returns whether it was there when it was last read. */
+    exists: () => exists,
+    async read(): Promise<readonly ToolFile[]> {
+      exists = toolsDir !== null || (custom.tools === undefined && isThere(path)); // its tools may be custom.tools
+      if (!exists) return [];
+      const { readToolFolder } = await import('../tools/folder/read-folder.ts');
+      cancelLastWords();
+      const reading = readToolFolder(path, importTool, (line) => lastWords(() => line));
+      return reading.finally(() => {
+        cancelLastWords = lastWords(() => endedWords(lastCalled()));
+      });
+    },
+    cancelLastWords: () => cancelLastWords(),
+  };
 }
 
 const endedWords = (lastCalled: string | undefined): string =>
