@@ -6,10 +6,9 @@ import { DAY_S, dayAt } from '../ground/limits/rates.ts';
 import { outageIn } from '../ground/result.ts';
 import { type Cancel, type Clock, nextTurn, sleep, withTimeout } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
-import type { Holder } from './holder.ts';
+import type { Holder, WindowUsage } from './holder.ts';
 import type { Holders } from './holders.ts';
 import type { ExchangedUses, HolderId, UsesStore, WindowUses } from './store.ts';
-import type { WindowUsage } from './windows.ts';
 
 /** Holders that wait during an outage: about 30 MB. Further ones count in this process alone. */
 const WAITING_MAX = 100_000;

@@ -1,8 +1,9 @@
 // A holder of limits: a key, or an owner with all keys together. Keeps its limits, and its counts in each window that
-// they need, and for the day.
+// they need, and for the day. A count is the last known total of all processes, which includes what this one has sent, plus
+// this process's units since. The sum never exceeds what was used, so nobody is refused too early.
 
 import type { FeedPosition } from '../ground/change-feed.ts';
-import { type Calendar, contains, DAY_S, lengthS, type Period, resetS } from '../ground/limits/rates.ts';
+import { type Calendar, contains, DAY_S, lengthS, type Period, resetS, type Window } from '../ground/limits/rates.ts';
 import {
   type LimitName,
   type Limits,
@@ -13,7 +14,6 @@ import {
   SHARED_WINDOW_S_MIN,
 } from '../ground/rate-limit.ts';
 import type { CountsAsOf, KeyCounts } from './store.ts';
-import { beginWindow, currentWindow, unitsIn, type WindowUsage } from './windows.ts';
 
 /** The part of a limit that, used since the last exchange, makes the next one due early. */
 const EXCHANGE_PART = 1 / 32;
@@ -38,6 +38,19 @@ export function allowanceOf({ rateLimit: limit, quota }: Limits): Allowance {
 }
 
 const periodOf = ({ period }: Quota): Period => (period === 'day' ? DAY_S : period);
+
+/** The units in one window. */
+export interface WindowUsage {
+  readonly window: Window;
+  /** The last known units of all processes, with what this one has sent. */
+  total: number;
+  /** Units of this process that aren't in `total`. */
+  pending: number;
+}
+
+const beginWindow = (window: Window): WindowUsage => ({ window, total: 0, pending: 0 });
+
+export const unitsIn = ({ total, pending }: WindowUsage): number => total + pending;
 
 /** A limit or quota in force, with the window in which it counts. */
 export interface Bound {
@@ -95,7 +108,7 @@ export class Holder {
     public allowance: Allowance,
     calendar: Calendar,
   ) {
-    this.#windows = [beginWindow(DAY_S, calendar)];
+    this.#windows = [beginWindow(calendar(DAY_S))];
     this.setAllowance(allowance, calendar);
   }
 
@@ -110,7 +123,7 @@ export class Holder {
 
   /** Begins a window; a month with the units of its days that are in no total yet. */
   #beginning(period: Period, calendar: Calendar): WindowUsage {
-    const usage = beginWindow(period, calendar);
+    const usage = beginWindow(calendar(period));
     if (period !== 'month') return usage;
     for (const { window, pending } of this.days) if (window.first >= usage.window.first) usage.pending += pending;
     return usage;
@@ -164,7 +177,10 @@ export class Holder {
   /** Replaces windows that are over by the current ones. */
   openWindows(calendar: Calendar): void {
     const { day } = this;
-    this.#windows = this.#windows.map((usage) => currentWindow(usage, calendar));
+    this.#windows = this.#windows.map((usage) => {
+      const window = calendar(usage.window.period);
+      return window === usage.window ? usage : beginWindow(window);
+    });
     if (this.day !== day && (day.pending > 0 || this.#isSending)) this.#pastDays = [...this.#pastDays, day];
     this.#setBounds();
   }

@@ -4,9 +4,8 @@
 import { dayAt, monthOf } from '../ground/limits/rates.ts';
 import type { Quota } from '../ground/rate-limit.ts';
 import type { Clock } from '../ground/runtime.ts';
-import type { Holder } from './holder.ts';
+import { type Holder, unitsIn } from './holder.ts';
 import type { Days, UsesStore } from './store.ts';
-import { unitsIn } from './windows.ts';
 
 const DAYS_SHOWN = 30;
 

@@ -7,11 +7,10 @@ import type { Quota, RateLimitState, RateLimitStates } from '../ground/rate-limi
 import type { RandomBytes } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { Exchange } from './exchange.ts';
-import { type Bound, type Holder, hasRoom, remainingOf, stateOf } from './holder.ts';
+import { type Bound, type Holder, hasRoom, remainingOf, stateOf, unitsIn } from './holder.ts';
 import { type CountedKey, Holders, type HoldersOptions, type ReadCounts } from './holders.ts';
 import { createShownUses } from './shown-uses.ts';
 import type { CountsAsOf, UsesStore } from './store.ts';
-import { unitsIn } from './windows.ts';
 
 /** Shares of an owner's quota (percent) that are logged when reached, once a period. */
 const SHARES_LOGGED = [100, 80];
