@@ -95,12 +95,10 @@ export class Holders {
   /** Returns the holder of an owner; undefined: it isn't kept, or nothing is counted for all keys together. */
   findOwner = (owner: string): Holder | undefined => this.#kept.owner.get(owner);
 
-  /** Returns the holders whose limits a use of this key counts for, with the current windows. */
-  withOwner(key: Holder, nowMs: number): readonly Holder[] {
-    const { owner } = key;
-    return owner === null
-      ? [this.#withCurrentWindows(key, nowMs)]
-      : [this.#withCurrentWindows(key, nowMs), this.#withCurrentWindows(this.current(owner), nowMs)];
+  /** Returns the holders whose limits a use of this key counts for: its own, then its owner's, with the current windows. */
+  holdersOf(key: Holder, nowMs: number): readonly Holder[] {
+    const own = this.#opened(key, nowMs);
+    return own.owner === null ? [own] : [own, this.#opened(own.owner, nowMs)];
   }
 
   /** Returns which counts to read with each key. `exchanged`: see CountsAsOf. */
@@ -154,8 +152,9 @@ export class Holders {
     if (before !== null && key.keepers > 0) this.drop(before);
   }
 
-  #withCurrentWindows(holder: Holder, nowMs: number): Holder {
-    if (holder.isDue(nowMs)) holder.openWindows(this.#calendar);
-    return holder;
+  #opened(holder: Holder, nowMs: number): Holder {
+    const one = this.current(holder);
+    if (one.isDue(nowMs)) one.openWindows(this.#calendar);
+    return one;
   }
 }

@@ -29,9 +29,7 @@ export function createUsage(options: UsageOptions) {
   const instance = random(8).toHex();
   const exchange = new Exchange({ store, holders: known, instance, clock, log, onTotals: logShare });
 
-  /** Returns the key's holder and its owner's. */
-  const holdersOf = (key: Holder, nowMs = clock.nowMs()): readonly Holder[] =>
-    known.withOwner(known.current(key), nowMs);
+  const holdersOf = (key: Holder, nowMs = clock.nowMs()) => known.holdersOf(key, nowMs);
 
   function count(holders: readonly Holder[], units: number): void {
     for (const holder of holders) {
@@ -81,7 +79,7 @@ export function createUsage(options: UsageOptions) {
     countReported(holder: Holder, units: number): number {
       const nowMs = clock.nowMs();
       const key = known.current(holder);
-      const holders = known.withOwner(key, nowMs);
+      const holders = holdersOf(key, nowMs);
       const counted = roomFor(holders, units);
       key.usedAtMs = Math.max(key.usedAtMs, nowMs);
       count(holders, counted);
