@@ -73,6 +73,9 @@ export const stateOf = (bound: Bound, nowMs: number): RateLimitState => ({
 /** The names of its limit and its quota. */
 const NAMES = { key: ['key', 'quota'], owner: ['owner', 'owner-quota'] } as const;
 
+/** The shares of a quota (percent, descending) that are logged when reached, once a period. */
+const SHARES_LOGGED = [100, 80];
+
 const NONE: readonly WindowUsage[] = [];
 
 export class Holder {
@@ -194,17 +197,16 @@ export class Holder {
     return [...this.#pastDays, this.day];
   }
 
-  /** Returns the highest of the shares (percent, descending) that its quota newly reached in this period; null: none. */
-  quotaShareReached(shares: readonly number[]): number | null {
+  /** Returns the highest of SHARES_LOGGED that its quota newly reached in this period; null: none. */
+  quotaShareReached(): number | null {
     const { quota } = this.allowance;
     const usage = this.bounds.at(-1)?.usage; // the quota is last
     if (quota === null || usage === undefined) return null;
-    const share = shares.find((percent) => unitsIn(usage) * 100 >= quota.requests * percent);
-    if (share === undefined) return null;
     const { requests } = quota;
+    const share = SHARES_LOGGED.find((percent) => unitsIn(usage) * 100 >= requests * percent);
     const logged = this.#loggedShare;
     const isOfSame = logged?.usage === usage && logged.requests === requests; // after an upgrade it is reached anew
-    if (isOfSame && logged.share >= share) return null;
+    if (share === undefined || (isOfSame && logged.share >= share)) return null;
     this.#loggedShare = { usage, requests, share };
     return share;
   }

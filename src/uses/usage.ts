@@ -12,9 +12,6 @@ import { type CountedKey, Holders, type HoldersOptions, type ReadCounts } from '
 import { createShownUses } from './shown-uses.ts';
 import type { CountsAsOf, UsesStore } from './store.ts';
 
-/** Shares of an owner's quota (percent) that are logged when reached, once a period. */
-const SHARES_LOGGED = [100, 80];
-
 export type Usage = ReturnType<typeof createUsage>;
 
 export interface UsageOptions extends HoldersOptions {
@@ -42,7 +39,7 @@ export function createUsage(options: UsageOptions) {
   /** Logs which share of an owner's quota is reached: by uses here or elsewhere, or because it was lowered. */
   function logShare(holder: Holder): void {
     if (holder.kind !== 'owner') return;
-    const share = holder.quotaShareReached(SHARES_LOGGED);
+    const share = holder.quotaShareReached();
     if (share !== null) log.info('Owner quota', { owner: holder.id, share });
   }
 
