@@ -242,10 +242,10 @@ function takenFrom(holder: Holder, exchange: number): [WindowUsage | null, Windo
   const { usedAtMs } = holder;
   const usedOn = usedAtMs > 0 ? dayAt(usedAtMs) : null;
   const taken: [WindowUsage | null, WindowUses][] = [];
-  let isUseTaken = usedOn === null;
+  let isUseTaken = false;
   holder.send(exchange, (usage, pending) => {
     const { period, windowS, first, last } = usage.window;
-    const isDayOfUse = windowS === DAY_S && period !== 'month' && first === usedOn;
+    const isDayOfUse = period === DAY_S && first === usedOn;
     const added = period === 'month' ? 0 : pending; // a month is the sum of its days
     taken.push([usage, [...idOf(holder), windowS, first, last, added, isDayOfUse ? usedAtMs : null]]);
     isUseTaken ||= isDayOfUse;
