@@ -2,7 +2,6 @@
 
 import { LIMITS } from '../ground/limits/index.ts';
 import { createTokenBuckets, type TokenBuckets } from '../ground/limits/rates.ts';
-import type { Sha256 } from '../ground/runtime.ts';
 import { createUsage, type UsageOptions } from '../uses/usage.ts';
 import { createPersonBudget, type OriginOf } from './actor.ts';
 import type { Audience } from './audience.ts';
@@ -13,6 +12,7 @@ import { createGrantFor, type KeyCeilings } from './grants.ts';
 import { createLists } from './listing.ts';
 import { createMinting } from './minting.ts';
 import type { OwnerDefaults, PlanOf } from './plans.ts';
+import type { MintOptions } from './record.ts';
 import { createRotate } from './rotating.ts';
 import type { DerivedKeys, KeyStore } from './store.ts';
 import { createReadKeys, createUnknownKeys } from './unknown-keys.ts';
@@ -28,14 +28,11 @@ export interface RuleParts {
   readonly lookupBudgets: TokenBuckets;
 }
 
-interface KeyDomainOptions extends UsageOptions, FeedOptions {
+interface KeyDomainOptions extends UsageOptions, FeedOptions, MintOptions {
   readonly store: KeyStore;
   readonly derived: DerivedKeys;
-  readonly sha256: Sha256;
   readonly originOf: OriginOf;
   readonly audience: Audience;
-  readonly production: boolean;
-  readonly keyPrefix: string;
   readonly keyCeilings: KeyCeilings;
   /** Opens the rules that let tokens of other issuers in; by default there are none. */
   readonly openRules?: ((parts: RuleParts) => Rules) | undefined;

@@ -7,7 +7,7 @@ import type { Log } from '../watch/log.ts';
 import { type Actor, actorBy, actorFields, type Caller, type Person } from './actor.ts';
 import { shownServer, THIS_SERVER } from './audience.ts';
 import { checkFields, endAfter, type Grant, type KeyRequest } from './grants.ts';
-import { type ApiKeyRecord, fingerprintOf, hashKey, type MadeKey, mintId, mintKey, NEW_KEY } from './record.ts';
+import { type ApiKeyRecord, fingerprintOf, type MadeKey, mintId, mintKey, NEW_KEY } from './record.ts';
 import type { RotateOptions } from './rotating.ts';
 
 type NewKey = KeyRequest & { readonly name: string };
@@ -29,7 +29,7 @@ interface MintingOptions extends RotateOptions {
 }
 
 export function createMinting(options: MintingOptions) {
-  const { store, clock, random, sha256, log, originOf, grantFor, keyPrefix, production, creations } = options;
+  const { store, clock, random, log, originOf, grantFor, creations } = options;
   function grantAndCharge(actor: Actor, request: NewKey): Result<Grant, Problem> {
     const possible = checkFields({ ...request, name: request.name ?? '' }); // in JavaScript it may be missing
     if (!possible.ok) return possible;
@@ -41,7 +41,7 @@ export function createMinting(options: MintingOptions) {
 
   function newKey(userId: string, name: string, grant: Grant, metadata: Metadata | null = null): MadeKey {
     const { expiresInDays, ...given } = grant;
-    const key = mintKey(keyPrefix, production, random);
+    const { key, keyHash } = mintKey(options);
     const createdAtMs = clock.nowMs();
     const record: ApiKeyRecord = {
       ...NEW_KEY,
@@ -50,7 +50,7 @@ export function createMinting(options: MintingOptions) {
       id: mintId(random),
       userId,
       name,
-      keyHash: hashKey(sha256, key),
+      keyHash,
       createdAtMs,
       expiresAtMs: expiresInDays === null ? null : endAfter(expiresInDays, createdAtMs),
     };

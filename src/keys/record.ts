@@ -159,9 +159,18 @@ const ID_RANDOM_BYTES = 16;
 const KEY_SHAPE = new RegExp(`^${KEY_PREFIX_PATTERN}_(?:live|test)_[0-9a-f]{64}$`);
 const ID_SHAPE = /^[0-9a-f]{32}$/;
 
+export interface MintOptions {
+  readonly keyPrefix: string;
+  readonly production: boolean;
+  readonly random: RandomBytes;
+  readonly sha256: Sha256;
+}
+
 /** Makes `sk_live_…` in production, `sk_test_…` elsewhere, with `sk` or another prefix. Only its hash is stored. */
-export const mintKey = (prefix: string, production: boolean, random: RandomBytes): string =>
-  `${prefix}_${production ? 'live' : 'test'}_${random(KEY_RANDOM_BYTES).toHex()}`;
+export function mintKey({ keyPrefix, production, random, sha256 }: MintOptions) {
+  const key = `${keyPrefix}_${production ? 'live' : 'test'}_${random(KEY_RANDOM_BYTES).toHex()}`;
+  return { key, keyHash: hashKey(sha256, key) };
+}
 
 export const mintId = (random: RandomBytes): string => random(ID_RANDOM_BYTES).toHex();
 

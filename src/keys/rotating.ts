@@ -4,7 +4,7 @@
 import { singleFlights } from '../ground/cache.ts';
 import { invalidInput, type Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
-import { MS_PER_HOUR, type RandomBytes, type Sha256 } from '../ground/runtime.ts';
+import { MS_PER_HOUR } from '../ground/runtime.ts';
 import { type Actor, actorFields, type Caller } from './actor.ts';
 import { type ChangeParts, type ChangesOptions, changeAsRead } from './changes.ts';
 import { checkFields, endAfter, type KeyCeilings, OVERLAP_HOURS_MAX } from './grants.ts';
@@ -12,21 +12,17 @@ import type { KnownKey, KnownKeys } from './known-keys.ts';
 import {
   type ApiKeyRecord,
   fingerprintOf,
-  hashKey,
   isIdShaped,
   KEY_NOT_FOUND,
   type MadeKey,
+  type MintOptions,
   mintKey,
   rotationRefusal,
 } from './record.ts';
 
 const NO_OVERLAP = err(invalidInput('overlapHours', `Expected a whole number from 0 to ${OVERLAP_HOURS_MAX}`));
 
-export interface RotateOptions extends ChangesOptions {
-  readonly random: RandomBytes;
-  readonly sha256: Sha256;
-  readonly keyPrefix: string;
-  readonly production: boolean;
+export interface RotateOptions extends ChangesOptions, MintOptions {
   readonly keyCeilings: KeyCeilings;
 }
 
@@ -38,8 +34,7 @@ export interface RotationRequest {
 
 /** Creates the function that rotates a key. It shares the budget of creations. */
 export function createRotate(options: RotateOptions) {
-  const { store, derived, feed, clock, random, sha256, log, originOf, grantFor, failedChanges, creations } = options;
-  const { keyCeilings, keyPrefix, production } = options;
+  const { store, derived, feed, clock, log, originOf, grantFor, failedChanges, creations, keyCeilings } = options;
 
   /** Returns a refusal, and charges the person's budget for requests that change nothing. */
   function refuseAndCharge(actor: Actor, problem: Problem): Result<never, Problem> {
@@ -70,8 +65,7 @@ export function createRotate(options: RotateOptions) {
     { overlapMs, expiresInDays }: { overlapMs: number; expiresInDays: number | undefined },
   ): Promise<MadeKey | null> {
     const nowMs = clock.nowMs();
-    const key = mintKey(keyPrefix, production, random);
-    const hash = hashKey(sha256, key);
+    const { key, keyHash: hash } = mintKey(options);
     const expiresAtMs = expiresInDays === undefined ? null : endAfter(expiresInDays, nowMs);
     const next = { hash, overlapMs, expiresAtMs };
     const rotated = await store.rotate(record, next, nowMs, originOf('tool', actor, actor.actor));

@@ -12,7 +12,7 @@ import { firstParts } from '../../ground/text.ts';
 import { type Caller, callerFor, createBudget, type OriginOf } from '../../keys/actor.ts';
 import type { Audience } from '../../keys/audience.ts';
 import type { ReadKeyRequest } from '../../keys/minting.ts';
-import { earlier, fingerprintOf, hashKey, isJwtShaped, mintId, mintKey } from '../../keys/record.ts';
+import { earlier, fingerprintOf, isJwtShaped, mintId, mintKey } from '../../keys/record.ts';
 import type { ChildRecord } from '../../keys/store.ts';
 import type { KeyIdentity, Verifier } from '../../keys/verify.ts';
 import type { Database } from '../../store/database.ts';
@@ -141,7 +141,6 @@ interface ChildRequest {
 /** Creates the function that makes a child for whoever presents its parent's secret. */
 function createMakeChild(options: GrantOptions) {
   const { db, verifier, audience, ageClock: clock, random, sha256, log, originOf, config } = options;
-  const { keyPrefix, production } = config;
   const childStore = createChildStore(db);
   const keysBudget = createBudget('exchanges', [LIMITS.exchangesOfKey, LIMITS.exchangesOfKeyAndDay], clock, log);
   const ownersBudget = createBudget('user', [LIMITS.exchanges, LIMITS.exchangesOfDay], clock, log);
@@ -181,12 +180,12 @@ function createMakeChild(options: GrantOptions) {
     const taken = ofKey.ok ? ownersBudget.take(userId, { requestId, traceId, userId }) : ofKey;
     if (!taken.ok) return taken;
 
-    const key = mintKey(keyPrefix, production, random);
+    const { key, keyHash } = mintKey({ ...config, random, sha256 });
     const createdAtMs = clock.nowMs();
     const record: ChildRecord = {
       id: mintId(random),
       userId,
-      keyHash: hashKey(sha256, key),
+      keyHash,
       parentId,
       parentHash: verified.key.presentedHash,
       name: asked.name ?? nameOf(parent),
@@ -199,7 +198,7 @@ function createMakeChild(options: GrantOptions) {
     const by = rule === null ? {} : { workload: { rule: rule.id, ...rule.workload } };
     const made = await childStore.insertChild(record, { ...originOf('exchange', caller), ...by });
     if (made === 'made') {
-      const fingerprint = fingerprintOf(record.keyHash);
+      const fingerprint = fingerprintOf(keyHash);
       log.info('API key created', { requestId, traceId, userId, keyId: record.id, parentId, fingerprint });
       return ok({ record, key });
     }
