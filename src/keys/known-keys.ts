@@ -135,8 +135,9 @@ export class KnownKeys {
   }
 
   /** Caches a key as refused once it has expired. */
-  dropEnded(keyHash: string, key: KnownKey): void {
-    if (!this.isUsable(key) && this.#usable.get(keyHash) === key) this.#refuse(keyHash, key);
+  dropEnded(key: KnownKey): void {
+    const { presentedHash } = key;
+    if (!this.isUsable(key) && this.#usable.get(presentedHash) === key) this.#refuse(presentedHash, key);
   }
 
   isUsable(key: PresentedKey): boolean {

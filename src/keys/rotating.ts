@@ -116,20 +116,20 @@ export function createUseFirst({ store, feed, clock, log, originOf }: ChangePart
   // Callers after a change don't join a first use that began before it.
   feed.subscribe({ onChanges: underWay.forgetAll, onReset: underWay.forgetAll });
 
-  async function promote(key: KnownKey, keyHash: string, caller: Caller): Promise<FirstUse> {
+  async function promote(key: KnownKey, caller: Caller): Promise<FirstUse> {
+    const { id: keyId, userId, presentedHash } = key;
     const promoted = await store.promote(key, clock.nowMs(), originOf('use', caller));
     await feed.refresh();
     const { polledAtMs } = feed; // taken before the read: a later poll proves nothing about what was read
-    const read = await known.readAll([keyHash], 'primary'); // a replica may not have it yet
+    const read = await known.readAll([presentedHash], 'primary'); // a replica may not have it yet
     if (promoted !== null) {
       const { requestId, traceId } = caller;
-      const { id: keyId, userId } = key;
-      const fingerprint = fingerprintOf(keyHash);
+      const fingerprint = fingerprintOf(presentedHash);
       log.info('API key rotation completed', { requestId, traceId, keyId, userId, fingerprint });
     }
-    return { found: read.get(keyHash) ?? null, polledAtMs };
+    return { found: read.get(presentedHash) ?? null, polledAtMs };
   }
 
-  return (key: KnownKey, keyHash: string, caller: Caller): Promise<FirstUse> =>
-    underWay.run(keyHash, () => promote(key, keyHash, caller));
+  return (key: KnownKey, caller: Caller): Promise<FirstUse> =>
+    underWay.run(key.presentedHash, () => promote(key, caller));
 }

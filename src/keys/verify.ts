@@ -136,7 +136,7 @@ export function createVerifier(options: VerifierOptions) {
     if (presented.isForeign) redactFrom(presented.token);
     if (isFirstUse(key, presented)) return decideFirstUse(key, presented);
     const evaluated = evaluate(key, presented, verifiedAtMs);
-    if (!evaluated.ok) known.dropEnded(presented.keyHash, key);
+    if (!evaluated.ok) known.dropEnded(key);
     return evaluated;
   }
 
@@ -147,9 +147,9 @@ export function createVerifier(options: VerifierOptions) {
     (purpose === 'use' || purpose === 'revalidate');
 
   async function decideFirstUse(key: KnownKey, presented: Presented): Promise<Verified> {
-    const { keyHash, caller } = presented;
+    const { caller } = presented;
     if (await caller.hasLeft?.()) return refusal({ reason: 'client has left', ...evidenceOf(key, null) });
-    const { found, polledAtMs } = await useFirst(key, keyHash, caller);
+    const { found, polledAtMs } = await useFirst(key, caller);
     return found === null ? UNKNOWN : evaluate(found, presented, polledAtMs);
   }
 
