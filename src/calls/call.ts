@@ -76,12 +76,12 @@ export class CallProof {
   key: VerifiedKey | null = null;
   /** The scopes that guards have demanded of the key. */
   demanded: readonly string[] = NO_SCOPES;
-  #revalidate: Revalidate | undefined = undefined;
+  readonly #revalidations: Revalidate[] = [];
 
   /** Adds a credential that was verified, and how to revalidate it. */
   add(atMs: number, revalidate: Revalidate): void {
     this.atMs = Math.min(this.atMs, atMs);
-    this.#revalidate = this.#revalidate === undefined ? revalidate : revalidateBoth(this.#revalidate, revalidate);
+    this.#revalidations.push(revalidate); // one, unless an operator's own guard demands a key and a user token
   }
 
   /** Notes scopes that the key must have still when the result is sent. */
@@ -91,21 +91,16 @@ export class CallProof {
 
   /** Revalidates the credentials. Resolves with the problem if one is no longer good. Throws a StoreOutage. */
   async revalidate(call: Call): Promise<Problem | undefined> {
-    const revalidated = await this.#revalidate?.(call);
-    if (revalidated?.ok) this.atMs = revalidated.value;
-    return revalidated?.ok === false ? revalidated.error : undefined;
+    let atMs = Number.POSITIVE_INFINITY;
+    for (const revalidate of this.#revalidations) {
+      const revalidated = await revalidate(call);
+      if (!revalidated.ok) return revalidated.error;
+      atMs = Math.min(atMs, revalidated.value);
+    }
+    this.atMs = atMs;
+    return undefined;
   }
 }
-
-/** Revalidates two credentials: an operator's own guard may demand a key and a user token. */
-const revalidateBoth =
-  (first: Revalidate, second: Revalidate): Revalidate =>
-  async (call) => {
-    const one = await first(call);
-    if (!one.ok) return one;
-    const other = await second(call);
-    return other.ok ? { ok: true, value: Math.min(one.value, other.value) } : other;
-  };
 
 /** Whom a credential names: a known key, be it good or ended, or a user. */
 export interface Principal {
