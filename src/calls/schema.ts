@@ -61,33 +61,15 @@ export function outputValidatorOf<S extends Schema>(
   };
 }
 
-/**
- * Throws an Error if the output has a number that JSON can't express: clients would read null. `json` is the output as
- * JSON; without a null in it the output isn't walked.
- */
-export function assertNumbers(name: string, output: unknown, json: string): void {
-  const odd = json.includes('null') ? oddNumberIn(output) : undefined;
-  if (odd !== undefined) throw new Error(`${name}: the output has a number that JSON can't express: ${odd}`);
-}
-
-function oddNumberIn(value: unknown): number | undefined {
-  if (typeof value === 'number') return Number.isFinite(value) ? undefined : value;
-  if (typeof value !== 'object' || value === null) return undefined;
-  for (const inside of insideOf(value)) {
-    const odd = oddNumberIn(inside);
-    if (odd !== undefined) return odd;
-  }
-  return undefined;
-}
-
 /** No output with more objects and lists, of three bytes each, can be sent. */
 const PARTS_MAX = LIMITS.output.each / 3;
 
 /**
- * Throws an Error if the output is nested too deep, or has too many parts, as one that holds the same object twice at each
- * level. Bun needs seconds to find out that it can't write such a one as JSON.
+ * Throws an Error if the output is nested too deep, has a number that JSON can't express (clients would read null; a widget
+ * may), or has too many parts, as one that holds the same object twice at each level. Bun needs seconds to find out that it
+ * can't write such a one as JSON.
  */
-export function assertDepth(name: string, output: unknown): void {
+export function assertWritable(name: string, output: unknown, isForWidget = false): void {
   let parts = 0;
   function walk(value: object, depth: number): void {
     parts += 1;
@@ -95,7 +77,12 @@ export function assertDepth(name: string, output: unknown): void {
       throw new Error(`${name}: expected an output nested at most ${DEPTH_MAX} deep, without circles`);
     }
     if (parts > PARTS_MAX) throw new Error(`${name}: expected an output of at most ${PARTS_MAX} objects and lists`);
-    for (const inside of insideOf(value)) if (typeof inside === 'object' && inside !== null) walk(inside, depth + 1);
+    for (const inside of insideOf(value)) {
+      if (typeof inside === 'object' && inside !== null) walk(inside, depth + 1);
+      else if (typeof inside === 'number' && !Number.isFinite(inside) && !isForWidget) {
+        throw new Error(`${name}: the output has a number that JSON can't express: ${inside}`);
+      }
+    }
   }
   if (typeof output === 'object' && output !== null) walk(output, 0);
 }
