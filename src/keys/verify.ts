@@ -178,10 +178,9 @@ const isPresented = (key: KnownKey, { isForeign, keyHash, byRule }: Presented): 
   isForeign ? key.foreignHash === keyHash : (key.presented === 'rule') === (byRule !== null);
 
 /** Creates the function that returns who is behind a key, or why it is refused, and notes a use. */
-function createEvaluate({ usage, audience, clock }: VerifierOptions) {
-  const isNoted = (purpose: Purpose) => purpose === 'use' || purpose === 'paste';
-
-  return (key: KnownKey, presented: Presented, verifiedAtMs: number): Verified => {
+const createEvaluate =
+  ({ usage, audience, clock }: VerifierOptions) =>
+  (key: KnownKey, presented: Presented, verifiedAtMs: number): Verified => {
     const { caller, purpose, byRule } = presented;
     const rule = byRule?.rule ?? null;
     const nowMs = clock.nowMs();
@@ -190,12 +189,11 @@ function createEvaluate({ usage, audience, clock }: VerifierOptions) {
     if (reason !== null || holder === null) {
       return refusal({ reason: reason ?? 'parent ended', ...evidenceOf(key, rule) });
     }
-    if (isNoted(purpose)) usage.note(holder, nowMs);
+    if (purpose === 'use' || purpose === 'paste') usage.note(holder, nowMs);
     const endsAtMs = earlier(endOf(key), rule?.endsAtMs ?? null);
     const value = identityOf(key, presented, endsAtMs);
     return { ok: true, value, verifiedAtMs, key, rule, holder, endsAtMs };
   };
-}
 
 const identityOf = (key: KnownKey, { token, byRule }: Presented, endsAtMs: number | null) => ({
   subject: key.userId,
