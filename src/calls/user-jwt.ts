@@ -4,11 +4,11 @@
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, err, ok, type Result } from '../ground/result.ts';
 import { keysPageUrl } from '../ground/urls.ts';
-import { type Actor, actorBy, actorFields, type Caller } from '../keys/actor.ts';
+import { type Actor, actorBy, type Caller } from '../keys/actor.ts';
 import type { CheckBlock } from '../keys/blocked-owners.ts';
 import { isJwtShaped } from '../keys/record.ts';
-import type { Log, RequestIds } from '../watch/log.ts';
-import { keyInstead, logMissing, logRefused, presentedKey } from './api-key.ts';
+import type { Log } from '../watch/log.ts';
+import { callerIds, keyInstead, logMissing, logRefused, presentedKey } from './api-key.ts';
 import type { Call, RequestCaller } from './call.ts';
 import type { Guard } from './guard.ts';
 
@@ -43,9 +43,9 @@ export function userJwtGuard(options: UserJwtOptions): Guard<Call, UserAuth> {
   const helpFor = ({ publicUrl }: RequestCaller) => helpsSignIn && { help: helpOf(helpsSignIn, publicUrl) };
 
   /** Checks that the owner isn't blocked. Resolves with when the proof of that began. */
-  async function unlessBlocked({ subject: userId, actor }: UserIdentity, ids: RequestIds) {
-    const checked = await checkBlock(userId);
-    if (!checked.ok) log.warn('User blocked', actorFields({ ...ids, userId, actor }));
+  async function unlessBlocked(auth: UserIdentity, caller: RequestCaller) {
+    const checked = await checkBlock(auth.subject);
+    if (!checked.ok) log.warn('User blocked', callerIds({ caller, auth }));
     return checked;
   }
 
@@ -58,11 +58,9 @@ export function userJwtGuard(options: UserJwtOptions): Guard<Call, UserAuth> {
 
   const decide: Guard<Call, UserAuth> = async (call) => {
     const { caller } = call;
-    const { traceId, requestId, credentials } = caller;
-    const ids = { requestId, traceId };
-    const { bearer } = credentials;
+    const { bearer } = caller.credentials;
     if (bearer === null) {
-      const wrongKind = await keyOrWorkload(presentedKey(credentials));
+      const wrongKind = await keyOrWorkload(presentedKey(caller.credentials));
       const noScheme = logMissing(log, 'user_jwt', caller, wrongKind);
       return err({ code: 'missing_token', ...wrongKind, ...noScheme, ...helpFor(caller) });
     }
@@ -70,16 +68,16 @@ export function userJwtGuard(options: UserJwtOptions): Guard<Call, UserAuth> {
     if (!verified.ok) {
       if (verified.error.code !== 'invalid_token') return verified;
       const refused = { ...verified.error, ...keyInstead(bearer) };
-      logRefused(log, refused, ids);
+      logRefused(log, refused, caller);
       return err({ ...refused, ...helpFor(caller) });
     }
     const auth = verified.value;
-    const admitted = await unlessBlocked(auth, ids);
+    const admitted = await unlessBlocked(auth, caller);
     if (!admitted.ok) {
       call.response.refused = { subject: auth.subject, actor: auth.actor };
       return admitted;
     }
-    call.proof.add(admitted.value, () => unlessBlocked(auth, ids)); // a token that expires meanwhile was good
+    call.proof.add(admitted.value, () => unlessBlocked(auth, caller)); // a token that expires meanwhile was good
     return ok({ auth });
   };
   return Object.assign(decide, { credential: 'user_jwt' as const });
