@@ -24,8 +24,6 @@ import {
 import type { Changed, DerivedKeys, KeyEdit, KeyStore } from './store.ts';
 import type { UnknownKeys } from './unknown-keys.ts';
 
-export type Changes = ReturnType<typeof createChanges>;
-
 /** How often a change is tried: of so many concurrent ones none is refused. */
 const TRIES_MAX = 100;
 

@@ -4,7 +4,7 @@
 import type { App, ServiceOptions } from '../../src/app.ts';
 import type { Env } from '../../src/config/env.ts';
 import type { Actor, Caller } from '../../src/keys/actor.ts';
-import type { Changes } from '../../src/keys/changes.ts';
+import type { Keys } from '../../src/keys/index.ts';
 import {
   type TestApp as PublicTestApp,
   readResponse,
@@ -39,7 +39,7 @@ export interface TestApp extends PublicTestApp {
   /** As the runtime calls it: for requests and ends of them that no client can make happen at will. */
   readonly handler: App;
   /** The update of a key by its owner that no tool offers. */
-  readonly update: Changes['update'];
+  readonly update: Keys['update'];
 }
 
 /** For apps whose reads are counted. */
