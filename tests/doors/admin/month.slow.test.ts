@@ -1,5 +1,5 @@
-// A month of three servers: keys are made, used, rotated, revoked and deleted, have children, and services tell of uses. After
-// an orderly stop `keys usage` is what a model says, to the unit, by owner and by key.
+// A month of three servers, of which each day one is stopped in order and started anew: keys are made, used, rotated, revoked
+// and deleted, have children, and services tell of uses. `keys usage` is then what a model says, to the unit, by owner and by key.
 
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import { childOf } from '../../support/children.ts';
@@ -129,6 +129,9 @@ test.each(rows(STORE_MODES, 1))('what a month cost (%s)', async (mode) => {
       await ACTIONS[kind]?.(key);
       clock.advance(below(2000));
     }
+    const stopped = day % apps.length;
+    await apps[stopped]?.close();
+    apps[stopped] = await start();
     if (day < DAYS - 1) clock.advance(DAY_MS - (clock.nowMs() % DAY_MS) + below(DAY_MS / 2));
   }
   for (const app of apps) await app.close(); // with what they have counted last
