@@ -194,13 +194,6 @@ test('of many who redeem a code at once one gets the key, which lives on; a thou
   expect((await client.redeem(await codeFor(client, key))).status).toBe(200);
 });
 
-test('a key that was deleted meanwhile is not handed out', async () => {
-  await using app = await createTestApp({ env: ENV });
-  const { client, id, code } = await ready(app);
-  await app.call('delete_api_key', { keyId: id }, await bearer(app, 'alice'));
-  expect(await client.redeem(code)).toEqual({ status: 400, body: refusal('invalid_grant') });
-});
-
 test('a key that is handed out all the time has to wait, so that the trail grows slowly; others don’t', async () => {
   await using app = await createTestApp({ env: ENV, store: 'embedded' });
   const client = await register(app);
@@ -371,6 +364,9 @@ describe('what the database keeps of a code', () => {
     const secret = key.split('_').at(-1) ?? '';
     const files = readdirSync(app.folder).map((file) => readFileSync(join(app.folder, file), 'latin1'));
     for (const file of files) for (const text of [secret, code, client.verifier]) expect(file).not.toContain(text);
+    // Whoever has a copy of the database has the hash: it is no code.
+    for (const copied of [String(row?.hash), String(row?.hash).slice(0, 43)])
+      expect((await client.redeem(copied)).body.error).toBe('invalid_grant');
     expect((await client.redeem(code)).status).toBe(200);
     expect(await codesIn(app)).toMatchObject([{ hash: row?.hash, content: '', changed_by: null }]);
   });
@@ -399,17 +395,6 @@ describe('what the database keeps of a code', () => {
     expect(bytes.includes(Bun.SHA256.hash(key, 'hex'))).toBe(true);
     expect(bytes.includes(Bun.SHA256.hash(code, 'hex'))).toBe(false);
     expect(readdirSync(folder)).toEqual(['backup.db']);
-  });
-
-  test('a copy that was made while codes were open, and came back, hands out no key a second time', async () => {
-    await using app = await createTestApp({ env: ENV, store: 'embedded' });
-    const { client, code } = await ready(app);
-    const copied = await codesIn(app);
-    expect(JSON.stringify(copied)).not.toContain(code);
-    // Whoever has the copy has the hash: it is no code.
-    expect((await client.redeem(String(copied[0]?.hash).slice(0, 43))).body.error).toBe('invalid_grant');
-    expect((await client.redeem(String(copied[0]?.hash))).body.error).toBe('invalid_grant');
-    expect((await client.redeem(code)).status).toBe(200);
   });
 });
 

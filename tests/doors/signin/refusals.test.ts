@@ -61,7 +61,12 @@ const OF_CODE: [what: string, changed: Changed, error: string, reason: string, a
     'not a grant type of this server',
     { grantType: SENT },
   ],
-  ['a refresh token', { grant_type: 'refresh_token' }, 'unsupported_grant_type', 'not a grant type of this server'],
+  ...['refresh_token', 'password', 'constructor', '__proto__'].map((grant_type): (typeof OF_CODE)[number] => [
+    `the grant type ${grant_type}`,
+    { grant_type },
+    'unsupported_grant_type',
+    'not a grant type of this server',
+  ]),
   ['no client', { client_id: null }, 'invalid_request', NO_FIELD],
   ['an unknown client', { client_id: SENT }, 'invalid_client', 'neither registered here nor listed', { client: SENT }],
   ['no code', { code: null }, 'invalid_request', NO_FIELD],
@@ -77,7 +82,10 @@ const OF_CODE: [what: string, changed: Changed, error: string, reason: string, a
 ];
 
 const TOKEN: Row[] = [
-  ['a field twice', () => form('/token', 'grant_type=x&a=1&a=2'), 'invalid_request', 'a field twice'],
+  ...['a', 'grant_type', 'code', 'code_verifier', 'client_id'].map((name): Row => {
+    const twice = `grant_type=authorization_code&code=x&code_verifier=y&client_id=${client.clientId}&a=1&${name}=x`;
+    return [`${name} twice`, () => form('/token', twice), 'invalid_request', 'a field twice'];
+  }),
   ...OF_CODE.map(([what, changed, ...refused]): Row => [what, () => redeem(changed), ...refused]),
   [
     'the code of another client',
@@ -240,16 +248,16 @@ test('an unknown, an ended and a blocked key, a child, and one without delegate 
   ]);
 });
 
-test('a pasted key that ended before its code was redeemed says so in the log', async () => {
+test.each([
+  ['revoke_api_key', 'revoked'],
+  ['delete_api_key', 'unknown'],
+])('a pasted key that ended by %s before its code was redeemed says so in the log', async (tool, reason) => {
   const pasted = await app.createKey('alice');
   const code = await codeFor(client, pasted.key);
-  await app.call('revoke_api_key', { keyId: pasted.id }, await bearer(app, 'alice'));
+  await app.call(tool, { keyId: pasted.id }, await bearer(app, 'alice'));
   expect(await client.redeem(code)).toEqual({ status: 400, body: refusal('invalid_grant') });
-  expect((await app.log()).at(-1)).toMatchObject({
-    event: 'Invalid or expired API key',
-    reason: 'revoked',
-    keyId: pasted.id,
-  });
+  const line = { event: 'Invalid or expired API key', reason, ...(reason === 'revoked' && { keyId: pasted.id }) };
+  expect((await app.log()).at(-1)).toMatchObject(line);
 });
 
 test('what no longer may be made says so in the log', async () => {

@@ -375,13 +375,3 @@ describe('the form', () => {
     expect((await handOver(page, { key: good.key })).status).toBe(303);
   });
 });
-
-describe('/token', () => {
-  test('each field twice is refused', async () => {
-    const fields = { grant_type: 'authorization_code', code: 'x', code_verifier: 'y', client_id: client.clientId };
-    for (const [name, value] of Object.entries(fields)) {
-      const response = await post('/token', new URLSearchParams([...Object.entries(fields), [name, value]]));
-      expect([response.status, await response.json()]).toEqual([400, refusal('invalid_request')]);
-    }
-  });
-});
