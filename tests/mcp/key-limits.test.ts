@@ -80,5 +80,7 @@ test('a call that is refused before its key is looked at states the whole limit,
     expect(refused.map(({ headers }) => headers.get('ratelimit'))).toEqual(refused.map(() => '"key";r=1000;t=3600'));
     const others = [request('tools/list'), call('no_tool'), [call('get_data')]];
     for (const body of others) expect((await post(app, body, ended)).headers.get('ratelimit')).toBeNull();
+    expect((await post(app, request('tools/list'), good)).headers.get('ratelimit')).toBeNull();
+    expect((await post(app, call('get_data'))).headers.has('www-authenticate')).toBe('OAUTH_REDIRECTS' in env);
   }
 });

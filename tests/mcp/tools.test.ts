@@ -147,13 +147,6 @@ describe('denials are in-band', () => {
   });
 });
 
-test('a denial before it counts has the whole rate limit in its headers, and no challenge; a list, which has none, no header', async () => {
-  const { headers } = await post(app, call('get_data'));
-  expect([headers.get('ratelimit'), headers.get('www-authenticate')]).toEqual(['"key";r=1000;t=3600', null]);
-  const key = { 'x-api-key': (await app.createKey('alice')).key };
-  expect((await post(app, request('tools/list'), key)).headers.get('ratelimit')).toBeNull();
-});
-
 test('an object that a tool returns is structured, and text', async () => {
   const value = { city: 'Zürich "centre"', degrees: -1.5, notes: [null, 'a\\b'] };
   const tool = defineTool(anyone, {
