@@ -6,11 +6,15 @@ import { contradictions, misspelt, settingsOf, withoutEffect } from '../../src/c
 import { parseConfig } from '../../src/start/package/index.ts';
 import type { Env } from '../support/test-app.ts';
 
-function reported(env: Readonly<Record<string, string>>) {
-  const config = parseConfig(env as Env);
+function configOf(env: Env) {
+  const config = parseConfig(env);
   if (!config.ok) throw new Error(config.error.join('\n'));
-  return withoutEffect(env as Env, config.value).map(({ variable, reason }) => `${variable}: ${reason}`);
+  return config.value;
 }
+
+const reported = (env: Env) =>
+  withoutEffect(env, configOf(env)).map(({ variable, reason }) => `${variable}: ${reason}`);
+const doubted = (env: Env) => contradictions(env, configOf(env)).map(({ variable }) => variable);
 
 const ISSUER = { JWT_ISSUER: 'https://id.example' };
 const SECRET = { JWT_SECRET: 'x'.repeat(32) };
@@ -37,7 +41,7 @@ describe('a variable without effect is named', () => {
     [REPLICA, []],
     [{}, []],
   ])('%j', (env, named) => {
-    expect(reported(env)).toEqual(named);
+    expect(reported(env as Env)).toEqual(named);
   });
 });
 
@@ -47,10 +51,7 @@ test.each([
   ['https://keys.example', '1', false],
   ['http://127.0.0.1:8080', '1', false],
 ])('PUBLIC_URL=%s beside TRUST_PROXY=%s contradicts it: %p', (PUBLIC_URL, TRUST_PROXY, expected) => {
-  const env = { PUBLIC_URL, TRUST_PROXY };
-  const config = parseConfig(env);
-  if (!config.ok) throw new Error(config.error.join('\n'));
-  expect(contradictions(env, config.value).map(({ variable }) => variable)).toEqual(expected ? ['PUBLIC_URL'] : []);
+  expect(doubted({ PUBLIC_URL, TRUST_PROXY })).toEqual(expected ? ['PUBLIC_URL'] : []);
 });
 
 test.each([
@@ -58,9 +59,7 @@ test.each([
   ['https://127.0.0.1:8080', false],
 ])('PUBLIC_URL=%s beside a certificate contradicts it: %p', (PUBLIC_URL, expected) => {
   const env = { PUBLIC_URL, TLS_CERT_FILE: './cert.pem', TLS_KEY_FILE: './key.pem' };
-  const config = parseConfig(env);
-  if (!config.ok) throw new Error(config.error.join('\n'));
-  expect(contradictions(env, config.value).map(({ variable }) => variable)).toEqual(expected ? ['PUBLIC_URL'] : []);
+  expect(doubted(env)).toEqual(expected ? ['PUBLIC_URL'] : []);
 });
 
 test.each([
@@ -71,9 +70,7 @@ test.each([
   [{ TRUST_PROXY: '1', ...ISSUER, ...SECRET }, false],
   [{ ...ISSUER }, false],
 ])('a proxy with an issuer or a key set: PUBLIC_URL may be missed (row %#)', (env, isWarned) => {
-  const config = parseConfig(env as Env);
-  if (!config.ok) throw new Error(config.error.join('\n'));
-  const [doubt] = contradictions(env as Env, config.value);
+  const [doubt] = contradictions(env as Env, configOf(env as Env));
   expect(doubt?.variable).toBe(isWarned ? 'TRUST_PROXY' : undefined);
   if (isWarned) expect(doubt?.reason).toMatch(/^PUBLIC_URL .*JWT_(ISSUER|JWKS_URL) /);
 });
