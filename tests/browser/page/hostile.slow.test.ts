@@ -2,9 +2,10 @@
 
 import { expect, test } from 'bun:test';
 import type { Page, Route } from 'playwright-core';
-import { confirm, describeInBrowser } from '../../support/browser.ts';
+import { confirm, describeInBrowser, press } from '../../support/browser.ts';
 import { lenientIssuer } from '../../support/lenient-issuer.ts';
 import { ADMINS } from '../../support/test-app.ts';
+import { waitFor } from '../../support/wait-for.ts';
 import { adminLink, appAt, appForBrowser, follow, link, withKeysPage } from './keys-page.ts';
 
 /** Holds the responses to requests for `tool`; each is sent when it is called for. */
@@ -17,8 +18,11 @@ async function held(page: Page, tool: string): Promise<(() => Promise<void>)[]> 
   return routes;
 }
 
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await Bun.sleep(10);
+/** Fills in the form of a new key, and sends it. */
+async function create(page: Page, name: string): Promise<void> {
+  await page.getByRole('textbox', { name: 'Name' }).fill(name);
+  await page.getByRole('textbox', { name: /scopes/i }).fill('read');
+  await press(page, 'Create key');
 }
 
 describeInBrowser('what comes with the address', (browser) => {
@@ -106,12 +110,10 @@ describeInBrowser('bad timing', (browser) => {
     await using app = await appForBrowser();
     await app.createKey('alice', { name: 'another' });
     await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
-      await page.getByRole('button', { name: 'Create a key' }).click();
-      await page.getByRole('textbox', { name: 'Name' }).fill('in time');
-      await page.getByRole('textbox', { name: /scopes/i }).fill('read');
+      await press(page, 'Create a key');
       const responses = await held(page, 'create_api_key');
-      await page.getByRole('button', { name: 'Create key' }).click();
-      await until(() => responses.length === 1);
+      await create(page, 'in time');
+      await waitFor(() => responses.length === 1);
       app.clock.advance(2 * 3_600_000);
       await page.getByRole('button', { name: 'Refresh' }).click();
       await page.getByRole('alert').getByText('Sign in again').waitFor();
@@ -128,9 +130,9 @@ describeInBrowser('bad timing', (browser) => {
       await page.getByRole('button', { name: 'Revoke of alice' }).click();
       const lists = await held(page, 'list_api_keys');
       await page.getByRole('button', { name: 'Refresh' }).click();
-      await until(() => lists.length === 1);
+      await waitFor(() => lists.length === 1);
       await page.getByRole('group', { name: 'Revoke of alice?' }).getByRole('button', { name: 'Revoke' }).click();
-      await until(() => lists.length === 2); // asked again
+      await waitFor(() => lists.length === 2); // asked again
       await page.getByRole('button', { name: 'Delete of alice' }).and(page.locator(':focus')).waitFor();
       for (const send of lists) await send();
       await page.getByRole('button', { name: 'Refresh', exact: true }).waitFor();
@@ -166,7 +168,7 @@ describeInBrowser('bad timing', (browser) => {
       await page.getByText('1 key', { exact: true }).waitFor();
       const lists = await held(page, 'admin_list_keys');
       await page.getByRole('button', { name: 'All keys' }).click();
-      await until(() => lists.length === 1);
+      await waitFor(() => lists.length === 1);
       await page.getByRole('button', { name: 'Your keys' }).click();
       await page.getByRole('button', { name: 'Rotate of carol' }).waitFor();
       await lists[0]?.();
@@ -212,19 +214,15 @@ describeInBrowser('bad timing', (browser) => {
   test('away and back, or reloaded, the page has no key and nobody is signed in', async () => {
     await using app = await appForBrowser();
     await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
-      const show = async () => {
-        await page.getByRole('textbox', { name: 'Name' }).fill('shown');
-        await page.getByRole('textbox', { name: /scopes/i }).fill('read');
-        await page.getByRole('button', { name: 'Create key' }).click();
-        await page.getByRole('button', { name: 'Show key' }).click();
-      };
-      await show();
+      await create(page, 'shown');
+      await press(page, 'Show key');
       await page.goto('about:blank');
       await page.goBack();
       await page.getByRole('heading', { name: 'Sign in' }).waitFor();
       await follow(page, await link(app, 'alice'));
-      await page.getByRole('button', { name: 'Create a key' }).click();
-      await show();
+      await press(page, 'Create a key');
+      await create(page, 'shown');
+      await press(page, 'Show key');
       // What a browser does that keeps the page, to come back to.
       await page.evaluate(() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })));
       expect(await page.locator('code').count()).toBe(0);
@@ -238,10 +236,8 @@ describeInBrowser('a link that somebody else made', (browser) => {
   test('and that is forged, nonsense or over neither ends the session nor takes a new key away', async () => {
     await using app = await appForBrowser();
     await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
-      await page.getByRole('textbox', { name: 'Name' }).fill('shown');
-      await page.getByRole('textbox', { name: /scopes/i }).fill('read');
-      await page.getByRole('button', { name: 'Create key' }).click();
-      await page.getByRole('button', { name: 'Show key' }).click();
+      await create(page, 'shown');
+      await press(page, 'Show key');
       const over = { exp: Math.floor(app.clock.nowMs() / 1000) - 60 };
       for (const [token, said] of [
         [`${(await app.token('mallory')).slice(0, -6)}forged`, /not signed for this server/],

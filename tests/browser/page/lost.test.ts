@@ -8,7 +8,7 @@ import { childOf } from '../../support/children.ts';
 import { rows } from '../../support/everything.ts';
 import { type Answer, askForKey, pollForKey } from '../../support/key-request.ts';
 import { ADMINS, type TestApp } from '../../support/test-app.ts';
-import { adminLink, appForBrowser, find, follow, holdBack, link, withKeysPage } from './keys-page.ts';
+import { adminLink, appForBrowser, find, follow, holdBack, link, pasteToken, withKeysPage } from './keys-page.ts';
 
 const alerted = (page: Page, words: string) => page.getByRole('alert').getByText(words, { exact: true }).waitFor();
 
@@ -46,8 +46,7 @@ describeInBrowser('a token that is over', (browser) => {
         app.clock.advance(7_200_000);
         await act(page);
         await page.getByRole('alert').getByText('Sign in again: what you have typed is kept.').waitFor();
-        await page.getByLabel('Or paste a user token').fill(await app.token('alice'));
-        await page.keyboard.press('Enter');
+        await pasteToken(page, await app.token('alice'));
         await page.getByRole('heading', { name: 'Sign in' }).waitFor({ state: 'detached' });
         expect(await page.getByRole('alert').count()).toBe(0);
       }
@@ -218,13 +217,12 @@ describeInBrowser('an answer that comes late', (browser) => {
     await app.createKey('alice', { name: 'slow', scopes: ['read', 'write'] });
     await withKeysPage(browser(), app, await link(app), async ({ page }) => {
       const release = await holdBack(page, '**/keys/update');
-      const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
-      await press('More about slow');
-      await press('Rename: slow');
+      await press(page, 'More about slow');
+      await press(page, 'Rename: slow');
       await page.getByRole('textbox', { name: 'Name' }).fill('late');
-      await press('Save');
-      await press('Cancel');
-      await press('Fewer scopes: slow');
+      await press(page, 'Save');
+      await press(page, 'Cancel');
+      await press(page, 'Fewer scopes: slow');
       const write = page.getByRole('checkbox', { name: 'write' });
       await write.uncheck();
       release();

@@ -86,6 +86,8 @@ inRest(describeInBrowser)('the keys of all owners', (browser) => {
       await secret.getByRole('button', { name: 'Show key' }).click();
       const key = (await secret.locator('code').first().textContent()) ?? '';
       expect((await app.call('whoami', {}, { 'x-api-key': key })).status).toBe(200);
+      await secret.getByRole('button', { name: 'I have saved it' }).click();
+      await secret.waitFor({ state: 'detached' });
     });
   });
 });

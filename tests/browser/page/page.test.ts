@@ -6,7 +6,7 @@ import { describeInBrowser } from '../../support/browser.ts';
 import { createIssuer } from '../../support/issuer.ts';
 import { ADMINS, createTestApp, type TestApp } from '../../support/test-app.ts';
 import { isInMemory } from '../widgets/heap.ts';
-import { appForBrowser, historyOf, withKeysPage } from './keys-page.ts';
+import { appForBrowser, historyOf, pasteToken, withKeysPage } from './keys-page.ts';
 
 test('the page runs the scripts and styles it has, by hash, and reaches its own origin alone', async () => {
   await using app = await createTestApp();
@@ -27,7 +27,12 @@ test('the page runs the scripts and styles it has, by hash, and reaches its own 
   expect(policy).not.toMatch(/unsafe|\*|https?:|frame-src/);
   const html = await response.text();
   const [, script = ''] = /<script type="module">(.*?)<\/script>\n<\/body>/s.exec(html) ?? [];
-  expect(directives.get('script-src')).toContain(createHash('sha256').update(script).digest('base64'));
+  const [, style = ''] = /<style>(.*?)<\/style>/s.exec(html) ?? [];
+  for (const [name, text] of [
+    ['script-src', script],
+    ['style-src', style],
+  ] as const)
+    expect(directives.get(name)).toContain(createHash('sha256').update(text).digest('base64'));
   expect(policy).toContain("require-trusted-types-for 'script'");
 });
 
@@ -134,8 +139,7 @@ describeInBrowser('the page /keys', (browser) => {
     await using app = await appForBrowser();
     const token = await app.token('alice');
     await withKeysPage(browser(), app, {}, async ({ page, context }) => {
-      await page.getByLabel('Or paste a user token').fill(token);
-      await page.keyboard.press('Enter');
+      await pasteToken(page, token);
       await page.getByRole('textbox', { name: 'Name' }).fill('billing export');
       await page.getByRole('checkbox', { name: 'read' }).check(); // which a tool asks for
       await page.getByRole('textbox', { name: 'Other scopes' }).fill('write  read');

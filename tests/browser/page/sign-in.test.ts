@@ -7,7 +7,7 @@ import { inRest, rows } from '../../support/everything.ts';
 import { createIssuer } from '../../support/issuer.ts';
 import { type Answers, lenientIssuer } from '../../support/lenient-issuer.ts';
 import { createOpenidProvider } from '../../support/openid-provider.ts';
-import { appAt, follow, historyOf, holdTimeouts, withKeysPage } from './keys-page.ts';
+import { appAt, follow, historyOf, holdTimeouts, pasteToken, withKeysPage } from './keys-page.ts';
 
 const begin = (page: Page) => page.getByRole('button', { name: /^Sign in with (127\.0\.0\.1|localhost):/ }).click();
 
@@ -239,8 +239,7 @@ describeInBrowser('a browser that keeps nothing for the page', (browser) => {
       await begin(page);
       await page.getByRole('alert').getByText('it needs HTTPS, and sessionStorage').waitFor();
       const exp = Math.floor(app.clock.nowMs() / 1000) + 60;
-      await page.getByLabel('Or paste a user token').fill(await issuer.token({ sub: 'bob', aud: app.url, exp }));
-      await page.keyboard.press('Enter');
+      await pasteToken(page, await issuer.token({ sub: 'bob', aud: app.url, exp }));
       await page.getByText('Signed in as bob').waitFor();
     } finally {
       await context.close();
