@@ -43,21 +43,7 @@ export type Progress = (done: number, total: number) => void;
 /** The cells of each row. */
 type Rows = readonly (readonly string[])[];
 
-export interface Io extends IoStreams {
-  /** Writes one or more lines to stderr. */
-  say(line: string): void;
-  /** Asks for confirmation on a terminal. Scripts must pass `yes`. */
-  confirm(question: string, yes: boolean): Promise<void>;
-  /** Creates a progress line for long work, shown only on a terminal, after two seconds. */
-  progressOf(what: string): Progress;
-  write(text: string): Promise<void>;
-  writeJson(rows: readonly object[]): Promise<void>;
-  writeTable(rows: Rows): Promise<void>;
-  /** Creates the function that writes a table in pages, the first below its heads. */
-  pagesUnder(heads: readonly string[]): (page: Rows) => Promise<void>;
-  /** Removes the progress line, like every other output does first. */
-  clearProgress(): void;
-}
+export type Io = ReturnType<typeof createIo>;
 
 /** Short work needs no progress. */
 const PROGRESS_AFTER_MS = 2000;
@@ -65,14 +51,16 @@ const PROGRESS_EVERY_MS = 100;
 /** Clears a terminal's line from the cursor to its end (ECMA-48 EL). */
 const CLEAR_REST = '\x1b[K';
 
-export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {
+export function createIo({ env, stdin, stdout, stderr }: IoStreams) {
   stdout.on('error', () => {}); // handled in `write`
   stderr.on('error', () => {}); // as in `say`
   let isShown = false; // whether there is a progress line
+  /** Removes the progress line, like every other output does first. */
   function clearProgress(): void {
     if (isShown) stderr.write(`\r${CLEAR_REST}`);
     isShown = false;
   }
+  /** Writes one or more lines to stderr. */
   function say(line: string): void {
     clearProgress();
     try {
@@ -98,16 +86,18 @@ export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {
     say,
     write,
     clearProgress,
-    writeJson: (rows) => write(rows.map((row) => `${withEscapes(JSON.stringify(row))}\n`).join('')),
-    writeTable: (rows) => write(tableOf(rows)),
-    pagesUnder(heads) {
+    writeJson: (rows: readonly object[]) => write(rows.map((row) => `${withEscapes(JSON.stringify(row))}\n`).join('')),
+    writeTable: (rows: Rows) => write(tableOf(rows)),
+    /** Creates the function that writes a table in pages, the first below its heads. */
+    pagesUnder(heads: readonly string[]) {
       let above = [heads];
-      return async (page) => {
+      return async (page: Rows) => {
         await write(tableOf([...above, ...page]));
         above = [];
       };
     },
-    async confirm(question, yes) {
+    /** Asks for confirmation on a terminal. Scripts must pass `yes`. */
+    async confirm(question: string, yes: boolean): Promise<void> {
       clearProgress();
       if (yes) return;
       if (!stdin.isTTY) throw new CommandError(`${question} Confirm with --yes`, 2);
@@ -118,7 +108,8 @@ export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {
       asking.close();
       if (!/^y(es)?$/i.test(answer.trim())) throw new CommandError('nothing was changed', 2);
     },
-    progressOf(what) {
+    /** Creates a progress line for long work, shown only on a terminal, after two seconds. */
+    progressOf(what: string): Progress {
       const beganMs = performance.now();
       let shownMs = beganMs + PROGRESS_AFTER_MS - PROGRESS_EVERY_MS;
       return (done, total) => {
