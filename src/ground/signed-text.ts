@@ -1,6 +1,6 @@
 // Signs texts that clients carry for the server (not encrypted), so that any process accepts what another gave out.
 
-import { singleFlights } from './cache.ts';
+import { once } from './cache.ts';
 
 export interface Signing {
   /** Reads the secret that all processes on the database share. */
@@ -18,14 +18,13 @@ export function ofSecret<T>(
   { readSecret, databaseId }: Signing,
   derive: (secret: string, databaseId: string) => Promise<T>,
 ): () => Promise<T> {
-  let known: { readonly databaseId: string; readonly derived: T } | undefined;
-  const reads = singleFlights<T>((current, derived) => {
-    known = { databaseId: current, derived };
-  });
-  return async () => {
+  let known: { readonly databaseId: string; readonly derived: () => Promise<T> } | undefined;
+  return () => {
     const current = databaseId();
-    if (known?.databaseId === current) return known.derived;
-    return reads.run(current, async () => derive(await readSecret(), current));
+    if (known?.databaseId !== current) {
+      known = { databaseId: current, derived: once(async () => derive(await readSecret(), current)) };
+    }
+    return known.derived();
   };
 }
 
