@@ -2,8 +2,7 @@
 // URL of its document. Ids are compared as written: another spelling could be another document.
 
 import { isAddress, isLoopback } from '../ground/ip.ts';
-import { splitScopes } from '../ground/text.ts';
-import { isPlain, type Redirects } from './redirects.ts';
+import { isPlain, parseList, type Redirects } from './redirects.ts';
 
 /** What `known` stands for, as vendors published it (2026-09). mcp/README.md lists it. */
 export const KNOWN_CLIENTS = [
@@ -14,8 +13,6 @@ export const KNOWN_CLIENTS = [
   'https://vscode.dev/oauth/client-metadata.json',
   'https://opencode.ai/oauth/opencode/client.json',
 ] as const;
-
-const KNOWN = 'known';
 
 export interface ClientRules {
   readonly exact: readonly string[];
@@ -34,8 +31,6 @@ export interface ConnectConfig {
 /** One or two path segments, none of them `.` or `..`. */
 const SEGMENTS = '(?!\\.{1,2}(?:/|$))[\\w.-]{1,200}(?:/(?!\\.{1,2}$)[\\w.-]{1,200})?';
 
-const ONLY_SEGMENTS = new RegExp(`^${SEGMENTS}$`);
-
 /** The longest id that is taken for a URL: pages, the log and events show it. */
 const ID_CHARS_MAX = 2000;
 
@@ -43,29 +38,17 @@ const ID_CHARS_MAX = 2000;
 export const isUrl = (clientId: string): boolean =>
   clientId.startsWith('https://') && clientId.length <= ID_CHARS_MAX && URL.canParse(clientId);
 
-/** Returns how the rules admit a client's id; null if they don't. */
-export function admissionOf({ exact, prefixes }: ClientRules, id: string): 'exact' | 'prefix' | null {
-  if (exact.includes(id)) return 'exact';
-  const isWithin = prefixes.some((prefix) => id.startsWith(prefix) && ONLY_SEGMENTS.test(id.slice(prefix.length)));
-  return isWithin ? 'prefix' : null;
-}
-
-/** Returns the pattern of the ids that the rules admit, for the page, which says whether anybody vouches for a client. */
+/** Returns the pattern of the ids that the rules admit. The page says by it whether anybody vouches for a client. */
 export const admittedIds = ({ exact, prefixes }: ClientRules): string =>
   `^(?:${[...exact.map(literally), ...prefixes.map((prefix) => literally(prefix) + SEGMENTS)].join('|')})$`;
 
 const literally = (text: string): string => text.replace(/[^\w:/-]/g, '\\$&');
 
-/** Parses the rules. Returns null if an item is invalid. */
 export function clientRulesOf(value: string): ClientRules | null {
-  const items = splitScopes(value);
-  const urls = items.filter((item) => item !== KNOWN);
-  if (items.length === 0 || !urls.every(isRule)) return null;
-  const isPrefix = (url: string) => url.endsWith('/*');
-  return {
-    exact: [...new Set([...(items.includes(KNOWN) ? KNOWN_CLIENTS : []), ...urls.filter((url) => !isPrefix(url))])],
-    prefixes: urls.filter(isPrefix).map((url) => url.slice(0, -1)),
-  };
+  const list = parseList(value, 'known', isRule);
+  if (list === null) return null;
+  const { exact, prefixes, hasWord } = list;
+  return { exact: [...new Set([...(hasWord ? KNOWN_CLIENTS : []), ...exact])], prefixes };
 }
 
 function isRule(rule: string): boolean {

@@ -48,14 +48,20 @@ export const isSameRedirect = (a: string, b: string): boolean =>
 const withoutPort = (uri: string): string => uri.replace(LOOPBACK, (origin) => origin.replace(/:\d+$/, ''));
 
 export function redirectsOf(value: string): Redirects | null {
+  const list = parseList(value, 'loopback', isRule);
+  return list && { exact: list.exact, prefixes: list.prefixes, loopback: list.hasWord };
+}
+
+/** Parses a list of URIs, some with `/*` at the end, and a word. Returns null if it is empty, or one isn't a rule. */
+export function parseList(value: string, word: string, isRule: (uri: string) => boolean) {
   const items = splitScopes(value);
-  const uris = items.filter((item) => item !== 'loopback');
+  const uris = items.filter((item) => item !== word);
   if (items.length === 0 || !uris.every(isRule)) return null;
   const isPrefix = (uri: string) => uri.endsWith('/*');
   return {
     exact: uris.filter((uri) => !isPrefix(uri)),
     prefixes: uris.filter(isPrefix).map((uri) => uri.slice(0, -1)),
-    loopback: items.includes('loopback'),
+    hasWord: uris.length < items.length,
   };
 }
 

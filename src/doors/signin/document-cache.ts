@@ -1,7 +1,7 @@
 // Fetches and caches the documents of clients whose id is a URL. An entry lives as long as its headers say, and some
 // days longer while its server is out of reach. Made-up ids under a wildcard can't evict or delay exact ones.
 
-import { admissionOf, type ClientRules } from '../../config/client-ids.ts';
+import { admittedIds, type ClientRules } from '../../config/client-ids.ts';
 import { isSameRedirect } from '../../config/redirects.ts';
 import { createLruCache, singleFlights } from '../../ground/cache.ts';
 import { fetchDocument, fetchFault, inTime } from '../../ground/fetching.ts';
@@ -64,7 +64,9 @@ export function createClientDocuments(rules: ClientRules, clock: Clock, log: Log
   const wildcardSemaphore = createFairSemaphore(WILDCARD_FETCHES, WAITING, clock);
   const rates = createRates(clock);
 
-  const isExact = (id: string) => admissionOf(rules, id) === 'exact';
+  const admitted = new RegExp(admittedIds(rules));
+
+  const isExact = (id: string) => rules.exact.includes(id);
   const keptBy = (id: string) => (isExact(id) ? exact : byWildcard);
 
   /** Fetches a document, within the semaphores. */
@@ -116,7 +118,7 @@ export function createClientDocuments(rules: ClientRules, clock: Clock, log: Log
 
   return {
     /** Returns whether the rules admit the id, so that its document may be read. */
-    admits: (id: string): boolean => admissionOf(rules, id) !== null,
+    admits: (id: string): boolean => admitted.test(id),
 
     /**
      * Returns the redirect URIs of an admitted client. If a cached document doesn't name `redirectUri`, it is read again:
