@@ -160,7 +160,6 @@ class UnreadBody {
   #waiting: Uint8Array<ArrayBuffer>[] = [];
   /** The bytes of the first waiting piece that the runtime has taken. */
   #from = 0;
-  #heldBytes = 0;
   /** True while the runtime has sent what it got, and waits for more. */
   #isPulled = false;
   #isFinished = false;
@@ -214,21 +213,15 @@ class UnreadBody {
     else open?.error(error);
   }
 
-  #hold(bytes: number): boolean {
-    if (!this.#held.hold(bytes)) return false;
-    this.#heldBytes = bytes;
-    return true;
-  }
-
   #hasRoomFor(bytes: number): boolean {
     const { ownBytes } = this.#options;
     const all = this.unreadBytes + bytes;
-    return all - this.#heldBytes <= ownBytes || this.#hold(all - ownBytes);
+    return all - this.#held.bytes <= ownBytes || this.#held.hold(all - ownBytes);
   }
 
   /** Releases to the pool what it holds beyond the unread bytes. */
   #releaseUnused(): void {
-    this.#hold(Math.min(this.#heldBytes, Math.max(0, this.unreadBytes - this.#options.ownBytes)));
+    this.#held.hold(Math.min(this.#held.bytes, Math.max(0, this.unreadBytes - this.#options.ownBytes)));
   }
 
   #handOver(): void {
@@ -257,7 +250,7 @@ class UnreadBody {
     this.#controller = undefined;
     this.#waiting = [];
     this.unreadBytes = 0;
-    this.#hold(0);
+    this.#held.hold(0);
     this.#options.onGone();
   }
 }

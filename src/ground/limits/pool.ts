@@ -53,6 +53,10 @@ export function createPool({ total }: Pick<Bounds, 'total'>, clock: Clock) {
   return (cut: () => void) => {
     const transfer: Transfer = { cut, bytes: 0, movedBytes: 0, movedAtMs: 0 };
     return {
+      /** Returns how many bytes it holds. */
+      get bytes() {
+        return transfer.bytes;
+      },
       /** Holds this many bytes from now on. Returns false, with nothing changed, if there is no room. */
       hold(bytes: number): boolean {
         if (bytes > transfer.bytes && !makeRoom(bytes - transfer.bytes, transfer)) return false;
