@@ -71,6 +71,8 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     keyCeilings: { scopes: values.KEY_SCOPES, daysMax: values.KEY_MAX_DAYS, limits: keyDefaults },
     /** Where a new key is shown over MCP. */
     keyReveal: values.KEY_REVEAL,
+    jwtIssuer: values.JWT_ISSUER,
+    jwtAudience: values.JWT_AUDIENCE,
     /** The claims with the keys' owner, with the scopes a user may grant (null: any), and that marks admins. */
     jwtClaims: { owner: values.JWT_OWNER_CLAIM, scope: values.JWT_SCOPE_CLAIM, admin: values.ADMIN_CLAIM },
     /** The page where people manage their keys. Null: there is none. */
@@ -194,8 +196,8 @@ function meansProduction(name: string): boolean {
 const PLACEHOLDER = /change[-_ ]?(me|this)|^your[-_ ]|replace[-_ ]?(me|this)|placeholder/i;
 
 /**
- * Returns how user tokens are verified. `demandedIn`: the environment, if it must configure that. In `production` no
- * secret may be an example's.
+ * Returns how user tokens are verified, and the issuer to which OAuth clients are sent (null: none). `demandedIn`: the
+ * environment, if it must configure that. In `production` no secret may be an example's.
  */
 function userTokens(
   values: Values,
@@ -203,7 +205,6 @@ function userTokens(
   fault: NoteFault,
 ) {
   const { JWT_SECRET: secret, JWT_SECRET_PREVIOUS: previous, JWT_JWKS_URL: jwksUrl, JWT_ISSUER: issuer } = values;
-  const jwtAudience = values.JWT_AUDIENCE;
   if (secret !== null) {
     for (const name of ['JWT_SECRET', 'JWT_SECRET_PREVIOUS'] as const) {
       if (production && PLACEHOLDER.test(values[name] ?? '')) {
@@ -214,7 +215,7 @@ function userTokens(
       fault('JWT_JWKS_URL', 'to be unset while JWT_SECRET is set: one of the two decides', shownUrl(jwksUrl.href));
     }
     const jwt: JwtConfig = { kind: 'secret', secret, previous };
-    return { jwt, jwtIssuer: issuer, jwtAudience, authorizationServer: null };
+    return { jwt, authorizationServer: null };
   }
   if (previous !== null) fault('JWT_SECRET_PREVIOUS', 'to be unset without JWT_SECRET (the value is not shown)');
   if (issuer !== null && !isIssuer(issuer)) {
@@ -223,13 +224,7 @@ function userTokens(
   if (demandedIn !== null && jwksUrl === null && issuer === null) {
     fault('JWT_SECRET', `JWT_SECRET, JWT_JWKS_URL or JWT_ISSUER to be set in ${demandedIn}`);
   }
-  return {
-    jwt: issuerKeys(jwksUrl, issuer, values.DATABASE_URL),
-    jwtIssuer: issuer,
-    jwtAudience,
-    /** The issuer to which OAuth clients are sent. Null: none. */
-    authorizationServer: issuer,
-  };
+  return { jwt: issuerKeys(jwksUrl, issuer, values.DATABASE_URL), authorizationServer: issuer };
 }
 
 function issuerKeys(jwksUrl: URL | null, issuer: string | null, database: Values['DATABASE_URL']): JwtConfig {
