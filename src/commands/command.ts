@@ -24,7 +24,7 @@ export interface Command {
   run(args: readonly string[], io: Io): Promise<void>;
 }
 
-const NO_ARGUMENT: Option<undefined> = { value: '', isNeeded: false, most: 0, read: () => undefined };
+const NO_ARGUMENT: Option<undefined> = { value: '', most: 0, read: () => undefined };
 
 export function command<const O extends Options = Record<never, never>, A = undefined>(
   definition: Definition<O, A>,
@@ -56,12 +56,12 @@ const COLUMNS = 80;
 export const wrapped = (text: string, indent = ''): string =>
   text.replace(new RegExp(`(.{1,${COLUMNS - indent.length}}|\\S+)(?: |$)`, 'g'), `${indent}$1\n`);
 
-function shown([name, { value, isNeeded, most }]: [string, Option<unknown>]): string {
+function shown([name, { value, isNeeded, most = 1 }]: [string, Option<unknown>]): string {
   const text = value === null ? `--${name}` : `--${name} ${value}`;
   return (isNeeded ? text : `[${text}]`) + (most > 1 ? '…' : '');
 }
 
-const shownArgument = ({ value, isNeeded, most }: Option<unknown>): readonly string[] =>
+const shownArgument = ({ value, isNeeded, most = 1 }: Option<unknown>): readonly string[] =>
   value ? [(isNeeded ? `<${value}>` : `[${value}]`) + (most > 1 ? '…' : '')] : [];
 
 const asksForHelp = (args: readonly string[]): boolean => args.includes('--help') || args.includes('-h');

@@ -35,8 +35,9 @@ export const kind = <T>(name: string, expected: string, parse: Kind<T>['parse'])
 export interface Option<T> {
   /** The name of its value in the usage; null: a flag. */
   readonly value: string | null;
-  readonly isNeeded: boolean;
-  readonly most: number;
+  readonly isNeeded?: true;
+  /** How often it may be given; once by default. */
+  readonly most?: number;
   /** Parses the given texts. `said` names the option in messages. Throws a UsageError. */
   read(texts: readonly string[], said: string): T;
 }
@@ -51,19 +52,16 @@ const readEach = <T>({ expected, parse }: Kind<T>, texts: readonly string[], sai
     return value;
   });
 
-export const flag: Option<boolean> = { value: null, isNeeded: false, most: 1, read: (texts) => texts.length > 0 };
+export const flag: Option<boolean> = { value: null, read: (texts) => texts.length > 0 };
 
 export const optional = <T>(of: Kind<T>): Option<T | undefined> => ({
   value: of.name,
-  isNeeded: false,
-  most: 1,
   read: (texts, said) => readEach(of, texts, said)[0],
 });
 
 export const needed = <T>(of: Kind<T>): Option<T> => ({
   value: of.name,
   isNeeded: true,
-  most: 1,
   read(texts, said) {
     const [value] = readEach(of, texts, said);
     if (value === undefined) throw new UsageError(`${said}expected ${of.expected}`);
@@ -74,7 +72,6 @@ export const needed = <T>(of: Kind<T>): Option<T> => ({
 /** Creates an option that may be repeated. Its value is a list, by default empty. */
 export const many = <T>(of: Kind<T>): Option<readonly T[]> => ({
   value: of.name,
-  isNeeded: false,
   most: Number.POSITIVE_INFINITY,
   read: (texts, said) => readEach(of, texts, said),
 });
@@ -101,8 +98,6 @@ export const wholeNumber = (name: string, min: number, max: number): Kind<number
 /** Creates an option that also accepts a word, which means null. */
 export const optionalOr = <T>({ name, expected, parse }: Kind<T>, word: string): Option<T | null | undefined> => ({
   value: `${name}|${word}`,
-  isNeeded: false,
-  most: 1,
   read: (texts, said) =>
     texts[0] === word ? null : readEach({ name, expected: `${expected}, or ${word}`, parse }, texts, said)[0],
 });
@@ -110,7 +105,6 @@ export const optionalOr = <T>({ name, expected, parse }: Kind<T>, word: string):
 /** Parses data: `plan=pro` for each name, or `none`. Its value: undefined if nothing is given, null for `none`. */
 export const META: Option<Metadata | null | undefined> = {
   value: 'NAME=VALUE',
-  isNeeded: false,
   most: Number.POSITIVE_INFINITY,
   read(given, said) {
     if (given.length === 0) return undefined;
@@ -151,12 +145,12 @@ export const FILTER = {
 /** Parses the arguments. All positional ones are of one kind. Throws a UsageError. */
 export function parsed<O extends Options, A>(args: readonly string[], options: O, argument: Option<A>) {
   const { values, positionals } = split(args, options);
-  const read = (name: string, { most, read }: Option<unknown>) => {
+  const read = (name: string, { most = 1, read }: Option<unknown>) => {
     const given = values[name] ?? [];
     if (given.length > most) throw new UsageError(`--${name} is there twice`);
     return [name, read(given, `--${name}: `)];
   };
-  if (positionals.length > argument.most) throw new UsageError('too many arguments');
+  if (positionals.length > (argument.most ?? 1)) throw new UsageError('too many arguments');
   return {
     options: Object.fromEntries(Object.entries(options).map(([name, option]) => read(name, option))) as ValuesOf<O>,
     argument: argument.read(positionals, ''),
