@@ -20,20 +20,15 @@ const NAMED_CHARS_MAX = 200;
 
 const METADATA = "the issuer's metadata";
 
-/** Loads a key set. Throws an IssuerOutage. */
-export type LoadJwks = () => Promise<JSONWebKeySet>;
-
 /**
- * Creates the loader of the key set at a URL, or of the one that an issuer's metadata names. It reads the metadata each
- * time, because the set may move.
+ * Loads the key set at a URL, or the one that an issuer's metadata names. Reads the metadata each time, because the set may
+ * move. Throws an IssuerOutage.
  */
-export const loadJwksOf =
-  (source: URL | string, clock: Clock): LoadJwks =>
-  () =>
-    inTime(clock, FETCH_MS_MAX, async (signal) => {
-      const url = source instanceof URL ? source : await fromMetadata(source, jwksUriIn, signal);
-      return (await fetchObject('the key set', url.href, signal)) as unknown as JSONWebKeySet; // jwks.ts checks it
-    });
+export const loadJwks = (source: URL | string, clock: Clock): Promise<JSONWebKeySet> =>
+  inTime(clock, FETCH_MS_MAX, async (signal) => {
+    const url = source instanceof URL ? source : await fromMetadata(source, jwksUriIn, signal);
+    return (await fetchObject('the key set', url.href, signal)) as unknown as JSONWebKeySet; // jwks.ts checks it
+  });
 
 /** Resolves with what `read` finds in the issuer's metadata. Throws an IssuerOutage. */
 export const discover = <T>(issuer: string, read: ReadMetadata<T>, withinMs: number, clock: Clock): Promise<T> =>

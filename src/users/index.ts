@@ -65,8 +65,8 @@ async function verificationKeys(
   const { jwt } = config;
   const { clock } = context;
   async function keySetOf(source: URL | string): Promise<VerificationKeys> {
-    const [{ createJwks }, { loadJwksOf }] = await Promise.all([import('./jwks.ts'), discovery()]);
-    return createJwks({ load: loadJwksOf(source, clock), ...context });
+    const [{ createJwks }, { loadJwks }] = await Promise.all([import('./jwks.ts'), discovery()]);
+    return createJwks({ load: () => loadJwks(source, clock), ...context });
   }
   switch (jwt.kind) {
     case 'secret':

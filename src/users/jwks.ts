@@ -6,7 +6,7 @@ import { createLocalJWKSet } from 'jose/jwks/local';
 import type { Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { createOutageLog } from '../watch/outage.ts';
-import { createIssuerCache, type LoadJwks } from './discovery.ts';
+import { createIssuerCache } from './discovery.ts';
 import { IssuerOutage, type JwtKeys, type VerificationKeys } from './verification-keys.ts';
 
 /** Public-key signatures only: with HS256 here, a public key could serve as a shared secret (RFC 8725 §2.1). */
@@ -20,7 +20,8 @@ const COOLDOWN_MS = 10_000;
 const FAILURE_PAUSE_MS = 1000;
 
 interface JwksOptions {
-  readonly load: LoadJwks;
+  /** Loads the set. Throws an IssuerOutage. */
+  readonly load: () => Promise<JSONWebKeySet>;
   readonly clock: Clock;
   readonly log: Log;
   /** The issuer, where there may be several; it is named in the log. */

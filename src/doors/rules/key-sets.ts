@@ -5,7 +5,7 @@ import { createLruCache, once } from '../../ground/cache.ts';
 import { createFairSemaphore } from '../../ground/limits/semaphore.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import { isIssuer, trustedUrl } from '../../ground/urls.ts';
-import { loadJwksOf } from '../../users/discovery.ts';
+import { loadJwks } from '../../users/discovery.ts';
 import { ASYMMETRIC, createJwks, keysOf } from '../../users/jwks.ts';
 import { IssuerOutage, type VerificationKeys } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
@@ -41,7 +41,7 @@ export function createKeySets({ clock, log }: { readonly clock: Clock; readonly 
       const release = await fetches.acquire(issuer, FETCH_WAIT_MS_MAX);
       if (release === null) throw new IssuerOutage('the key set had to wait too long for its turn');
       try {
-        return await loadJwksOf(source, clock)();
+        return await loadJwks(source, clock);
       } finally {
         release();
       }
