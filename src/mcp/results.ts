@@ -69,15 +69,14 @@ function deniedError(problem: Problem): RpcError {
   return { code: CODES.denied, message, data };
 }
 
-/** Returns the JSON text of the result without its braces. The tool's JSON goes in unchanged. */
-function toolResultFields(result: ToolResult): string {
+/** Returns the JSON text of a result without its braces. The JSON of an output goes in unchanged. */
+function resultFields({ kind }: Operation, result: ToolResult): string {
   if (!result.ok) return refusalFields(sentenceOf(result.error), hintOf(result.error));
   const { value } = result;
-  if ('json' in value) {
-    return `"content":[{"type":"text","text":${JSON.stringify(value.json)}}],"structuredContent":${value.json}`;
-  }
   if ('inputRequired' in value) return value.inputRequired;
-  return value.contentJson.slice(1, -1);
+  if ('contentJson' in value) return value.contentJson.slice(1, -1);
+  if (kind !== 'tool') return value.json.slice(1, -1); // that of a prompt or completion is the result itself
+  return `"content":[{"type":"text","text":${JSON.stringify(value.json)}}],"structuredContent":${value.json}`;
 }
 
 /** Returns the fields of a refusal; `hint` becomes a separate block. */
@@ -136,10 +135,6 @@ const problemForWidget = (problem: Problem): string | undefined =>
   problem.code === 'rotation_under_way'
     ? JSON.stringify({ code: problem.code, previousUntil: problem.untilMs })
     : undefined;
-
-/** Returns the fields of a result. The JSON of a prompt or completion is the result itself. */
-const resultFields = ({ kind }: Operation, result: ToolResult): string =>
-  kind !== 'tool' && result.ok && 'json' in result.value ? result.value.json.slice(1, -1) : toolResultFields(result);
 
 /** Returns the server's capabilities, with prompts and completions only if there are any. */
 export const capabilitiesOf = (prompts: ReadonlyMap<string, Prompt>) => ({
