@@ -69,7 +69,7 @@ export function identityOf(claims: JsonObject, names: IdentityClaims): Result<Us
   if (!actor.ok) return actor;
   const subject = subjectIn(claims, names.owner); // no fallback: keys would change owners later
   if (!subject.ok) return subject;
-  const grantable = names.scope === null ? null : scopesIn(claimIn(claims, names.scope));
+  const grantable = names.scope === null ? null : textsIn(claimIn(claims, names.scope)).filter(isScope);
   const isAdmin = names.admin !== null && textsIn(claimIn(claims, names.admin.name)).includes(names.admin.value);
   return ok({ subject: subject.value, actor: actor.value, grantable, isAdmin });
 }
@@ -91,9 +91,6 @@ function subjectIn(claims: JsonObject, name: string): Result<string, Problem> {
   const reason = `${name} must be 1 to ${SUBJECT_CHARS_MAX} characters without controls`;
   return err({ code: 'invalid_token', reason });
 }
-
-/** Returns the scopes in a claim. Other words grant nothing. */
-const scopesIn = (claim: unknown): readonly string[] => textsIn(claim).filter(isScope);
 
 /** Returns the words of a claim: text separated by spaces, or an array of texts. Anything else has none. */
 function textsIn(claim: unknown): readonly string[] {
