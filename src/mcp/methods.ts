@@ -84,7 +84,7 @@ export function createMethods(
 ): ReadonlyMap<string, Method> {
   const about = { capabilities: capabilitiesOf(prompts), instructions: INSTRUCTIONS };
   /** What reads each resource once. Who asks meanwhile waits for it, too, and after a failure the next one reads again. */
-  const readers = new Map(resources.map((resource) => [resource.uri, once(() => contentsInTime(resource, clock))]));
+  const readers = new Map(resources.map((resource) => [resource.uri, once(() => contentsOf(resource, clock))]));
 
   async function read(uri: string, reader: () => Promise<string>, { requestId }: RequestContext): Promise<Outcome> {
     try {
@@ -211,19 +211,16 @@ function callOfNamed(
   return failedOutcome(message, CODES.missingClientCapability, { requiredCapabilities }, 400);
 }
 
-/** Waits for a resource's content for a minute at most: its function may never end. */
-async function contentsInTime(resource: Resource, clock: Clock): Promise<string> {
-  const contents = await withTimeout(contentsOf(resource), TOOL_TIMEOUT_MS, null, clock);
-  if (contents === null) throw new Error(`${resource.uri}: it is read for too long`);
-  return contents;
-}
-
-/** Rejects with an Error if no response has room for the content: a problem would invite a retry. */
-async function contentsOf(resource: Resource): Promise<string> {
+/**
+ * Reads a resource, for a minute at most: its function may never end. Rejects with an Error then, and if no response has room
+ * for the content: a problem would invite a retry.
+ */
+async function contentsOf(resource: Resource, clock: Clock): Promise<string> {
   const { uri, mimeType, meta } = resource;
-  const { total: bytesMax } = LIMITS.unread;
-  const content = await contentOf(resource);
+  const content = await withTimeout(Promise.resolve(contentOf(resource)), TOOL_TIMEOUT_MS, null, clock);
+  if (content === null) throw new Error(`${uri}: it is read for too long`);
   const fields = fieldsOf({ contents: [{ uri, mimeType, ...content, ...(meta && { _meta: meta }) }] });
+  const { total: bytesMax } = LIMITS.unread;
   const bytes = new TextEncoder().encode(fields).length;
   if (bytes > bytesMax) throw new Error(`${uri}: expected a resource of at most ${bytesMax} bytes, got ${bytes}`);
   return fields;
