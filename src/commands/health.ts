@@ -3,11 +3,10 @@
 
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
-import { parseConfig } from '../config/config.ts';
 import { listeningOrigin } from '../ground/server-address.ts';
 import { reasonOf } from '../ground/text.ts';
 import { command } from './command.ts';
-import { CommandError } from './io.ts';
+import { CommandError, configOf } from './io.ts';
 
 const TIMEOUT_MS = 3000;
 
@@ -16,11 +15,10 @@ export const health = command({
   summary:
     'Ends with 0 if the server of this configuration (HOST, PORT, BASE_PATH, TLS_CERT_FILE) answers, else with 1.',
   async run({ io }) {
-    const parsed = parseConfig(io.env);
-    if (!parsed.ok) throw new CommandError(parsed.error.join('\n'));
-    const { port, basePath } = parsed.value;
+    const config = configOf(io, { verifiesUsers: true });
+    const { port, basePath } = config;
     if (port === 0) throw new CommandError('the address is not known, because PORT is 0; set it to that of the server');
-    const url = `${listeningOrigin(parsed.value, port)}${basePath}/`;
+    const url = `${listeningOrigin(config, port)}${basePath}/`;
     // addresses are always accepted, HOST only if ALLOWED_HOSTS has it
     const response = await getDirectly(url, TIMEOUT_MS, { host: '127.0.0.1' }).catch((error) => {
       throw new CommandError(`${url}: ${reasonOf(error)}`);

@@ -1,6 +1,7 @@
-// The input and output of commands, for people and scripts, and the errors that end a command.
+// The input of commands with its configuration, their output for people and scripts, and the errors that end a command.
 
 import { createInterface } from 'node:readline/promises';
+import { type Config, parseConfig } from '../config/config.ts';
 import type { Env } from '../config/env.ts';
 import { rfc3339 } from '../ground/runtime.ts';
 import { escapedUnit, withoutControls } from '../ground/text.ts';
@@ -35,6 +36,13 @@ export interface IoStreams {
   readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean };
   readonly stdout: NodeJS.WritableStream & { readonly fd?: number };
   readonly stderr: NodeJS.WritableStream & { readonly isTTY?: boolean };
+}
+
+/** Returns the configuration. Secrets for user tokens are only required if `verifiesUsers`. Throws a CommandError. */
+export function configOf({ env }: IoStreams, options = { verifiesUsers: false }): Config {
+  const parsed = parseConfig(env, options);
+  if (!parsed.ok) throw new CommandError(parsed.error.join('\n'));
+  return parsed.value;
 }
 
 /** Shows how much of the work is done. */

@@ -3,7 +3,7 @@
 
 import { resolve } from 'node:path';
 import { SignJWT } from 'jose/jwt/sign';
-import { type Config, parseConfig } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
 import { parseDuration } from '../ground/runtime.ts';
 import { createServerAddress } from '../ground/server-address.ts';
 import { isSubject, reasonOf, SUBJECT_CHARS_MAX } from '../ground/text.ts';
@@ -11,7 +11,7 @@ import { keysPageUrl } from '../ground/urls.ts';
 import { developmentSecret } from '../users/dev-secret.ts';
 import { EXP_S_MAX, identityOf } from '../users/user-token.ts';
 import { command, endWith, mainOf } from './command.ts';
-import { CommandError, type Io, UsageError } from './io.ts';
+import { CommandError, configOf, type Io, UsageError } from './io.ts';
 import { flag, kind, many, needed, optional } from './options.ts';
 
 /** A link is more exposed than a token: in chats, in the browser's history. */
@@ -30,12 +30,11 @@ export const token = command({
   options: { sub: needed(SUBJECT), expires: optional(LIFE_MS), claim: many(CLAIM), link: flag },
   async run({ options, io }) {
     const { sub, link, expires: lastsMs = link ? EXPIRES_MS.link : EXPIRES_MS.token } = options;
-    const parsed = parseConfig(io.env);
-    if (!parsed.ok) throw new CommandError(parsed.error.join('\n'));
-    const { jwt, jwtIssuer, jwtAudience, jwtClaims } = parsed.value;
+    const config = configOf(io, { verifiesUsers: true });
+    const { jwt, jwtIssuer, jwtAudience, jwtClaims } = config;
     if (jwt.kind === 'jwks' || jwt.kind === 'discovery')
       throw new CommandError('tokens come from the issuer here: JWT_ISSUER or JWT_JWKS_URL is set', 2);
-    const page = link ? pageAddress(parsed.value) : null;
+    const page = link ? pageAddress(config) : null;
     const nowS = Math.floor(Date.now() / 1000);
     const endS = nowS + lastsMs / 1000;
     if (endS > EXP_S_MAX) throw new UsageError('--expires: expected an end that servers take, before the year 5138');

@@ -5,9 +5,9 @@ import { dirname } from 'node:path';
 import { backUp } from '../../doors/copies/index.ts';
 import { reasonOf } from '../../ground/text.ts';
 import { command } from '../command.ts';
-import { CommandError, type Io } from '../io.ts';
+import { CommandError, configOf, type Io } from '../io.ts';
 import { FILE, needed } from '../options.ts';
-import { configOf, mustExist } from './database.ts';
+import { mustExist } from './database.ts';
 import { removing } from './private-folder.ts';
 
 const SHOW_EVERY_MS = 2000;
@@ -39,7 +39,7 @@ export const verb = command({
     mustBeNew(file);
     const folder = dirname(file);
     if (!existsSync(folder)) throw new CommandError(`there is no folder ${JSON.stringify(folder)}`);
-    const { database } = configOf(io.env);
+    const { database } = configOf(io);
     mustExist(database);
     // An unfinished backup must not look complete, nor be written or removed by another process.
     const unfinished = `${file}.${crypto.randomUUID()}.part`;

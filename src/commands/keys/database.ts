@@ -4,8 +4,7 @@ import { hash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { resolve } from 'node:path';
-import { type Config, parseConfig } from '../../config/config.ts';
-import type { Env } from '../../config/env.ts';
+import type { Config } from '../../config/config.ts';
 import { createChildStore } from '../../doors/children/index.ts';
 import { withBackup } from '../../doors/copies/index.ts';
 import type { InvalidInput } from '../../ground/problem.ts';
@@ -17,7 +16,7 @@ import { type DatabaseConfig, UnusableDatabase } from '../../store/database.ts';
 import { isAtRest, mustBeFile } from '../../store/embedded/open.ts';
 import { openStore, type Store } from '../../store/open.ts';
 import { createLog } from '../../watch/log.ts';
-import { CommandError, type Io, type IoStreams, UsageError } from '../io.ts';
+import { CommandError, configOf, type Io, type IoStreams, UsageError } from '../io.ts';
 import { withPrivateFolder } from './private-folder.ts';
 
 export const sha256: Sha256 = (text, encoding) => hash('sha256', text, encoding);
@@ -53,13 +52,6 @@ function listedName(uid: number | undefined): string | undefined {
   return users.map((line) => line.split(':')).find((fields) => fields[2] === `${uid}`)?.[0];
 }
 
-/** Returns the configuration. Secrets for user tokens are only required if `verifiesUsers`. Throws a CommandError. */
-export function configOf(env: Env, options = { verifiesUsers: false }): Config {
-  const parsed = parseConfig(env, options);
-  if (!parsed.ok) throw new CommandError(parsed.error.join('\n'));
-  return parsed.value;
-}
-
 /** Creates a log on stderr, only for bugs. A CommandError reports failures. */
 export const stderrLog = ({ stderr }: IoStreams) =>
   createLog({ level: 'error', clock: systemClock, write: async (chunk) => void stderr.write(chunk) });
@@ -80,7 +72,7 @@ export const rulesIn = ({ db }: Store, config: Config, io: IoStreams) => ({
 export async function withStore<T>(
   io: Io,
   use: (store: Store, config: Config) => Promise<T>,
-  config = configOf(io.env),
+  config = configOf(io),
 ): Promise<T> {
   const { database } = config;
   mustExist(database);
@@ -103,7 +95,7 @@ export async function withStore<T>(
 
 /** Does the same for a verb that only reads: a backup stays as it is, and a migrated copy of it is opened. */
 export async function withStoreToRead<T>(io: Io, use: (store: Store, config: Config) => Promise<T>): Promise<T> {
-  const config = configOf(io.env);
+  const config = configOf(io);
   const { database } = config;
   if (database.mode === 'embedded' && exists(database) && (await isAtRest(database.path))) {
     const useCopy = ({ path }: { readonly path: string }) =>

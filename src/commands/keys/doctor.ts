@@ -13,8 +13,8 @@ import { isObject, type JsonObject, reasonOf } from '../../ground/text.ts';
 import type { Store } from '../../store/open.ts';
 import { command } from '../command.ts';
 import { getDirectly } from '../health.ts';
-import { CommandError, type Io, localTime } from '../io.ts';
-import { configOf, rulesIn, withStore } from './database.ts';
+import { CommandError, configOf, type Io, localTime } from '../io.ts';
+import { rulesIn, withStore } from './database.ts';
 import { objectIn, textOf } from './device-client.ts';
 
 const CLOCK_OFF_MS_MAX = 1000;
@@ -29,7 +29,7 @@ export const verb = command({
   async run({ io }) {
     const findings: Finding[] = [];
     try {
-      const config = configOf(io.env, { verifiesUsers: true });
+      const config = configOf(io, { verifiesUsers: true });
       findings.push(['ok', 'configuration', 'it is valid'], ...warningsOf(io.env, config));
       if (config.tls !== null) findings.push(certificateFinding(config.tls, Date.now()));
       findings.push(...(await databaseFindings(io, config)), ...(await serverFindings(config)));

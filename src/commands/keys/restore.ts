@@ -26,9 +26,9 @@ import { checkFile, mustBeFile, openError } from '../../store/embedded/open.ts';
 import { prepareDataFolder } from '../../store/open.ts';
 import { migrate } from '../../store/schema.ts';
 import { command } from '../command.ts';
-import { CommandError, type Io } from '../io.ts';
+import { CommandError, configOf, type Io } from '../io.ts';
 import { FILE, flag, needed } from '../options.ts';
-import { byCommand, configOf, exists, withStore } from './database.ts';
+import { byCommand, exists, withStore } from './database.ts';
 import { removing, withPrivateFolder } from './private-folder.ts';
 
 const OWNERS_SHOWN_MAX = 20;
@@ -59,7 +59,7 @@ export const verb = command({
   argument: needed(FILE),
   async run({ options: { yes }, argument: file, io }) {
     const restoreFrom = async (backup: Backup) => {
-      const config = configOf(io.env);
+      const config = configOf(io);
       const given = { backup, config, io, yes };
       await (config.database.mode === 'embedded' ? intoFile(config.database.path, given) : intoRemote(given));
       io.say(`keys restored: ${backup.keys}`);
