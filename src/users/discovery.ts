@@ -69,7 +69,10 @@ async function fromMetadata<T>(issuer: string, read: ReadMetadata<T>, signal: Ab
       const { issuer: named } = metadata;
       if (typeof named !== 'string') throw new IssuerOutage(`${METADATA} names no issuer`);
       // RFC 8414 §3.3: don't use metadata that names another issuer.
-      if (named !== issuer) throw mismatch(named);
+      if (named !== issuer) {
+        const shown = named.slice(0, NAMED_CHARS_MAX);
+        throw new IssuerOutage(`${METADATA} names another issuer, ${JSON.stringify(shown)}`, shown);
+      }
       return read(metadata, issuer);
     } catch (error) {
       const outage = issuerOutageIn(error);
@@ -77,11 +80,6 @@ async function fromMetadata<T>(issuer: string, read: ReadMetadata<T>, signal: Ab
     }
   }
   throw first;
-}
-
-function mismatch(named: string): IssuerOutage {
-  const shown = named.slice(0, NAMED_CHARS_MAX);
-  return new IssuerOutage(`${METADATA} names another issuer, ${JSON.stringify(shown)}`, shown);
 }
 
 const jwksUriIn: ReadMetadata<URL> = ({ jwks_uri: uri }, issuer) => namedUrl(uri, 'key set', issuer);
