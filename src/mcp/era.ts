@@ -78,14 +78,13 @@ function classifyRequest(request: RequestMessage, headers: Headers): IncomingReq
     return classifyModern(request, claimed, meta?.[META_CAPABILITIES], headers);
   }
   const version = headers.get('mcp-protocol-version');
-  const modernHeader = version !== null && isModern(version);
-  if (method === 'initialize') {
-    // Accept older versions in the header, because `initialize` negotiates.
-    if (modernHeader) return refuse(id, CODES.headerMismatch, 'MCP-Protocol-Version differs from the body');
-  } else if (modernHeader) {
+  if (version !== null && isModern(version)) {
+    if (method === 'initialize') return refuse(id, CODES.headerMismatch, 'MCP-Protocol-Version differs from the body');
     if (!MODERN_VERSIONS.includes(version)) return unsupported(id, version);
     return refuse(id, CODES.invalidParams, `_meta must name ${META_VERSION} and ${META_CAPABILITIES}`);
-  } else if (version !== null && !LEGACY_VERSIONS.includes(version)) {
+  }
+  // Accept any other version in the header of `initialize`, because that negotiates.
+  if (version !== null && method !== 'initialize' && !LEGACY_VERSIONS.includes(version)) {
     return refuse(id, CODES.invalidRequest, 'Unsupported protocol version');
   }
   return { kind: 'request', era: 'legacy', request, capabilities: NO_CAPABILITIES };
