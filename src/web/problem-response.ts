@@ -4,7 +4,7 @@ import { type Problem, problemText, protocolNames, publicPart, retryAfterSeconds
 import type { RateLimitStates } from '../ground/rate-limit.ts';
 import { SERVER_NAME } from '../ground/server-info.ts';
 import { joinScopes } from '../ground/text.ts';
-import { SECURITY_HEADERS, setLimits, UNCACHED_JSON_HEADERS } from './headers.ts';
+import { setLimits, UNCACHED_HEADERS, UNCACHED_JSON_HEADERS } from './headers.ts';
 
 /**
  * The title of a problem of type about:blank (RFC 9457 §4.2.1) is its status phrase (RFC 9110 §15). Covers the server's
@@ -36,11 +36,7 @@ const TITLES: Readonly<Record<number, string>> = {
 };
 
 /** Filled once, because copying costs a fraction of filling. */
-const HEADERS = new Headers({
-  'Content-Type': 'application/problem+json',
-  'Cache-Control': 'no-store',
-  ...SECURITY_HEADERS,
-});
+const HEADERS = new Headers({ 'Content-Type': 'application/problem+json', ...UNCACHED_HEADERS });
 
 /** The problem code of each response that reports one. */
 const CODES = new WeakMap<Response, string>();
