@@ -8,7 +8,7 @@ import { makeOwn } from '../ground/private-files.ts';
 import { outageIn, StoreOutage } from '../ground/result.ts';
 import type { Cancel, Clock } from '../ground/runtime.ts';
 import { expected, reasonOf } from '../ground/text.ts';
-import type { DerivedKeys, KeyStore } from '../keys/store.ts';
+import type { DerivedKeys } from '../keys/store.ts';
 import type { Log } from '../watch/log.ts';
 import { createOutageLog } from '../watch/outage.ts';
 import { countsStore } from './counts.ts';
@@ -70,11 +70,6 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
   const { db: unwatched, usesPerWrite, replica, open, close } = await openingOf(config, options);
   const writes = watchWrites(unwatched, options);
   const { db } = writes;
-  const keyStore: KeyStore = {
-    ...keyReads(db, replica, options.lookups ?? []),
-    ...keyChanges(db),
-    ...countsStore(db, usesPerWrite),
-  };
   let upkeep: Upkeep | undefined;
 
   /** Stops the upkeep and releases files and connections. */
@@ -85,7 +80,9 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
   }
 
   return {
-    ...keyStore,
+    ...keyReads(db, replica, options.lookups ?? []),
+    ...keyChanges(db),
+    ...countsStore(db, usesPerWrite),
     derived: options.createDerived?.(db) ?? NO_DERIVED_KEYS,
     db,
     mode: replica === null ? config.mode : 'replica',
