@@ -168,8 +168,6 @@ export const COUNTED_USE = '(SELECT last_used_at_ms FROM key_months WHERE row = 
 const daysIn = (units: readonly (number | null)[], firstDay: number): Days =>
   new Map(units.flatMap((count, at) => (count !== null && count > 0 ? [[firstDay + at, count] as const] : [])));
 
-type DaysOf = Readonly<Record<'key' | 'keys' | 'owner', Map<string, Days>>>;
-
 /** Returns the days that tuples are about. A tuple of a month adds nothing: it is the sum of its days. */
 const daysOf = (windows: readonly WindowUses[]): readonly number[] => [
   ...new Set(windows.flatMap(([, , windowS, first, last]) => (windowS === DAY_S && first === last ? first : []))),
@@ -185,7 +183,7 @@ export const countsStore = (db: Database, usesPerWrite: number): UsesStore => ({
 
   async addUses({ instance, number, windows }) {
     const json = JSON.stringify(windows);
-    const background = windows.length > AT_ONCE_MAX ? ({ background: true } as const) : {};
+    const background = windows.length > AT_ONCE_MAX;
     const statements = [
       ...(windows.some(([, owner]) => owner !== null) ? [{ sql: MAKE_HOLDERS, args: [json] }] : []),
       ...(windows.some(([, , windowS]) => windowS !== DAY_S)
@@ -198,7 +196,7 @@ export const countsStore = (db: Database, usesPerWrite: number): UsesStore => ({
       { sql: NOTE_NUMBER, args: [instance, number] },
     ];
     await db.writeAll(
-      statements.map((statement) => ({ ...statement, ...background, fairnessKey: FAIRNESS_KEY, unsynced: true })),
+      statements.map((statement) => ({ ...statement, background, fairnessKey: FAIRNESS_KEY, unsynced: true })),
     );
   },
 
@@ -213,11 +211,12 @@ export const countsStore = (db: Database, usesPerWrite: number): UsesStore => ({
   },
 
   async usesByDay({ keyIds = [], owners = [], ownersKeys = 0 }, firstDay) {
-    const background = ownersKeys > SUMMED_MAX ? ({ background: true } as const) : {};
     const args = [JSON.stringify(keyIds), JSON.stringify(owners)];
-    const found: DaysOf = { key: new Map(), keys: new Map(), owner: new Map() };
-    for (const { of, holder, days } of await db.read({ sql: usesByDay(`${firstDay}`), args, ...background }))
-      found[of as keyof DaysOf].set(String(holder), daysIn(listIn(days), firstDay));
+    const background = ownersKeys > SUMMED_MAX;
+    const found = { key: new Map<string, Days>(), keys: new Map<string, Days>(), owner: new Map<string, Days>() };
+    for (const { of, holder, days } of await db.read({ sql: usesByDay(`${firstDay}`), args, background })) {
+      found[of as keyof typeof found].set(String(holder), daysIn(listIn(days), firstDay));
+    }
     return found;
   },
 });

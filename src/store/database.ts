@@ -19,7 +19,7 @@ export interface Statement {
   /** A power cut may undo it, which saves a local file the wait for its disk. */
   readonly unsynced?: true;
   /** Is slow in a large file, so a thread runs it: a read, or what belongs to a batch that nobody awaits. */
-  readonly background?: true;
+  readonly background?: boolean;
 }
 
 export interface Written {
