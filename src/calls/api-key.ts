@@ -127,6 +127,9 @@ export function logMissing(log: Log, credential: Credential, caller: RequestCall
 export const keyInstead = (presented: string | null): { readonly sent?: 'api_key' } =>
   presented !== null && isKeyShaped(presented) ? { sent: 'api_key' } : {};
 
+/** Returns whether a JWT was refused as a user token because a rule lets it in as a key. */
+export const actsAsKey = (problem: Problem): boolean => problem.code === 'invalid_token' && problem.sent === 'api_key';
+
 /** Returns whom a problem is about: a key that is in the database, or a token of an issuer that a rule names. */
 export function refusedKeyIn(problem: Problem): Principal | undefined {
   if (problem.code !== 'invalid_api_key') return undefined;

@@ -8,7 +8,7 @@ import type { Verified } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
 import { carriesCredential, type RequestContext } from '../web/context.ts';
 import type { SignIn } from '../web/problem-response.ts';
-import { logMissing, logRefused, presentedKey, refusedKeyIn, type VerifyKey } from './api-key.ts';
+import { actsAsKey, logMissing, logRefused, presentedKey, refusedKeyIn, type VerifyKey } from './api-key.ts';
 import { callerOf, type LoggedCall, type Principal, type RequestCaller } from './call.ts';
 import type { Credential } from './guard.ts';
 import type { UserIdentity, VerifyUserJwt } from './user-jwt.ts';
@@ -38,8 +38,7 @@ export function createIdentify(verifyUserJwt: VerifyUserJwt, inspectKey: VerifyK
   /** Returns who a bearer token identifies: a user, or a workload that acts as a key. */
   async function userOrWorkload(token: string, user: Promise<UserVerdict>, caller: RequestCaller): Promise<Identity> {
     const found = await user;
-    if (found.ok || found.error.code !== 'invalid_token' || found.error.sent !== 'api_key')
-      return { user: found, key: null };
+    if (found.ok || !actsAsKey(found.error)) return { user: found, key: null };
     return { user: null, key: await inspect(token, caller) };
   }
 

@@ -8,7 +8,7 @@ import { type Actor, actorBy, type Caller } from '../keys/actor.ts';
 import type { CheckBlock } from '../keys/blocked-owners.ts';
 import { isJwtShaped } from '../keys/record.ts';
 import type { Log } from '../watch/log.ts';
-import { callerIds, keyInstead, logMissing, logRefused, presentedKey } from './api-key.ts';
+import { actsAsKey, callerIds, keyInstead, logMissing, logRefused, presentedKey } from './api-key.ts';
 import type { Call, RequestCaller } from './call.ts';
 import type { Guard } from './guard.ts';
 
@@ -53,7 +53,7 @@ export function userJwtGuard(options: UserJwtOptions): Guard<Call, UserAuth> {
   async function keyOrWorkload(presented: string | null): Promise<ReturnType<typeof keyInstead>> {
     if (presented === null || !isJwtShaped(presented)) return keyInstead(presented);
     const verified = await verify(presented);
-    return !verified.ok && 'sent' in verified.error && verified.error.sent === 'api_key' ? { sent: 'api_key' } : {};
+    return !verified.ok && actsAsKey(verified.error) ? { sent: 'api_key' } : {};
   }
 
   const decide: Guard<Call, UserAuth> = async (call) => {
