@@ -19,11 +19,9 @@ interface FromFile<T> {
 export function register(deps: ToolDeps, files: readonly ToolFile[]) {
   const all = files.flatMap(resourcesOf);
   const resources = byName('uri of a resource', all, ({ uri }) => uri);
-  const tools = files.flatMap(({ file, make }) => definedBy<Tool>('tool', file, () => make(deps)));
+  const tools = files.flatMap(({ file, make }) => definedBy<Tool>('tool', file, make, deps));
   for (const item of tools) if (item.file !== SERVER_FILE) checkCustom(item, resources);
-  const prompts = files.flatMap(({ file, makePrompts }) =>
-    definedBy<Prompt>('prompt', file, () => (makePrompts === undefined ? [] : makePrompts(deps))),
-  );
+  const prompts = files.flatMap(({ file, makePrompts }) => definedBy<Prompt>('prompt', file, makePrompts, deps));
   const operations = [...tools, ...prompts];
   for (const item of operations) checkScopes(item, deps);
   const byFile = Map.groupBy(operations, ({ file }) => file);
@@ -56,9 +54,11 @@ const EXPECTED = {
 function definedBy<T extends Tool | Prompt>(
   kind: T['kind'],
   file: string,
-  make: () => T | readonly T[],
+  make: ((deps: ToolDeps) => T | readonly T[]) | undefined,
+  deps: ToolDeps,
 ): readonly FromFile<T>[] {
-  const all = attempt(file, () => [make()].flat() as readonly T[]);
+  if (make === undefined) return [];
+  const all = attempt(file, () => [make(deps)].flat() as readonly T[]);
   const odd = all.findIndex((value: unknown) => !isObject(value) || value.kind !== kind);
   if (odd !== -1) {
     const got = isPromise(all[odd]) ? 'a promise' : typeof all[odd];

@@ -65,19 +65,18 @@ async function loadModule(file: string, importing: Promise<object>): Promise<obj
 
 function toolFileOf(file: string, module: object): ToolFile {
   const { default: made, prompts, resources } = module as { default?: unknown; prompts?: unknown; resources?: unknown };
-  const make = made ?? ((prompts ?? resources) === undefined ? undefined : () => []); // a file may export only these
-  if (make === undefined) {
+  const make = made ?? undefined;
+  if (make === undefined && (prompts ?? resources) === undefined) {
     const others = 'or an export prompts or resources';
     throw new Error(`${file}: expected a default export ${MAKES_TOOLS}, ${others}, got none${remedyOf(file)}`);
   }
-  if (typeof make !== 'function') {
+  if (make !== undefined && typeof make !== 'function') {
     throw new Error(`${file}: expected a default export ${MAKES_TOOLS}, but it is of type ${typeof make}`);
   }
-  if (prompts === undefined) return { file, make: make as MakeTools, resources };
-  if (typeof prompts !== 'function') {
+  if (prompts !== undefined && typeof prompts !== 'function') {
     throw new Error(`${file}: expected the export prompts to be a function (deps: ToolDeps) => Prompt or Prompt[]`);
   }
-  return { file, make: make as MakeTools, makePrompts: prompts as MakePrompts, resources };
+  return { file, make: make as MakeTools | undefined, makePrompts: prompts as MakePrompts | undefined, resources };
 }
 
 /** Creates a one-line Error for a file that threw or couldn't be loaded: file, place and reason. */

@@ -35,7 +35,7 @@ export const SERVER_FILE = 'the server';
 export interface ToolFile {
   /** The file's name in messages, such as `tools/list-orders.ts`. */
   readonly file: string;
-  readonly make: MakeTools;
+  readonly make?: MakeTools | undefined;
   readonly makePrompts?: MakePrompts | undefined;
   /** Unchecked: tools/registry.ts checks it. */
   readonly resources?: unknown;
@@ -60,8 +60,8 @@ export function toolFilesOf(custom: StartOptions): readonly ToolFile[] {
   assertFunctions('prompts', prompts, '=> Prompt or Prompt[]');
   return [
     ...tools.map((make, index) => ({ file: `tools[${index}]`, make })),
-    ...prompts.map((makePrompts, index) => ({ file: `prompts[${index}]`, make: () => [], makePrompts })),
-    { file: 'resources', make: () => [], resources },
+    ...prompts.map((makePrompts, index) => ({ file: `prompts[${index}]`, makePrompts })),
+    { file: 'resources', resources },
   ];
 }
 
