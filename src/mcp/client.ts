@@ -142,8 +142,8 @@ function missingOf(wanted: unknown, given: unknown, name: string, of: string): u
  */
 function withForm(capabilities: JsonObject): JsonObject {
   const { elicitation } = capabilities;
-  if (!isObject(elicitation) || 'form' in elicitation || 'url' in elicitation) return capabilities;
-  return { ...capabilities, elicitation: { ...elicitation, form: {} } };
+  if (!isObject(elicitation) || 'url' in elicitation) return capabilities;
+  return { ...capabilities, elicitation: { form: {}, ...elicitation } };
 }
 
 // MCP Apps (protocol 2026-01-26): its names, and whether a client shows widgets.
