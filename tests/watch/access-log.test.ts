@@ -96,6 +96,7 @@ test('the line has what the MCP client calls itself: of this request, or of the 
     { name: 'x'.repeat(1000), version: '1' },
     { name: '😀'.repeat(120), version: '1' },
     { name: 'a\ud83d', version: '1' },
+    { name: '', version: '1' },
     { name: 7 },
     'text',
   ];
@@ -122,6 +123,7 @@ test('the line has what the MCP client calls itself: of this request, or of the 
     'x'.repeat(100),
     '😀'.repeat(100),
     'a\ufffd/1',
+    undefined,
     undefined,
     undefined,
     'host/1.2',
