@@ -176,6 +176,12 @@ describe('the units of a lease', () => {
     expect((await lent(key, { cost: '3' })).body).toMatchObject({ remaining: 0 });
   });
 
+  test('are those of the quota, where the limit has more', async () => {
+    const quota = { requests: 64, period: 'day' };
+    const { key } = await app.createKey('alice', { rateLimit: { requests: 640, window: '1h' }, quota });
+    expect((await lent(key)).body.lease_uses).toMatchObject([{ units: 2 }]);
+  });
+
   test('over a quota it is quota_exceeded', async () => {
     const { key } = await app.createKey('alice', { quota: { requests: 1, period: 'day' } });
     await lent(key);
