@@ -26,7 +26,7 @@ const BESIDE: Readonly<Record<string, readonly string[]>> = {
   uses: ['calls', 'api', 'tools', 'doors/owners', 'doors/admin'],
   users: ['security', 'doors/together', 'mcp'],
   calls: ['tools', 'security', 'api', 'mcp'],
-  mcp: ['calls', 'tools', 'security', 'doors/sse'],
+  mcp: ['calls', 'tools', 'security', 'doors/sse', 'doors/signin/challenges'],
   web: ['api', 'calls', 'security', 'mcp', 'doors/sse'],
   api: ['security', 'doors/together', 'doors/children'],
   'doors/admin': ['doors/owners', 'doors/together', 'commands/keys', 'commands/import'],
