@@ -156,6 +156,7 @@ SELECT value, ?2, value, coalesce(?3, value), value, '[]', '[]', 0 FROM json_eac
   test('scopes that the key lacks are a warning', async () => {
     const added = await add('--subject', 'a', '--scope', 'read', '--scope', 'raed');
     expect(added).toMatchObject({ code: 0, stderr: expect.stringContaining('so no token gets them: raed') });
+    expect((await keysCommand(ownEnv(), ['rule', 'list'])).stdout).toMatch(/ a +default +- +raed read +fetch /);
     const { stderr } = await add('--subject', 'b', '--scope', 'read');
     expect(stderr).not.toContain('lacks');
   });
