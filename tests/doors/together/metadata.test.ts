@@ -97,6 +97,9 @@ test('a child hands on what its parent has', async () => {
   await update({ keyId: parent.id, metadata: { plan: 'x' } });
   const { key } = await childOf(app, parent.key);
   expect(await headerOf(key)).toEqual([200, '%7B%22plan%22:%22x%22%7D']);
+  await app.keys('owner', 'erin', '--meta', 'seats=3');
+  app.clock.advance(1001);
+  expect(await headerOf(key)).toEqual([200, '%7B%22seats%22:%223%22%2C%22plan%22:%22x%22%7D']);
 });
 
 test('every status but 200 has the header, empty', async () => {
