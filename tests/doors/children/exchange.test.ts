@@ -450,18 +450,21 @@ describe('how many', () => {
 
 test('1,000 living ones of an owner; what is refused then is one line a second, whichever of the keys asks', async () => {
   await using app = await createTestApp({ store: 'embedded' });
-  await childOf(app, (await app.createKey('alice', PARENT)).key);
+  const [many, one] = [await app.createKey('alice', PARENT), await app.createKey('alice', PARENT)];
+  await childOf(app, many.key);
   await run(
     app,
     `INSERT INTO children (id, owner, key_hash, parent_id, parent_hash, name, scopes, created_at_ms, expires_at_ms)
     SELECT lower(hex(randomblob(16))), owner, lower(hex(randomblob(32))), parent_id, parent_hash, name, scopes, created_at_ms,
-    expires_at_ms FROM children, json_each('[${'0,'.repeat(998)}0]')`,
+    expires_at_ms FROM children, json_each('[${'0,'.repeat(997)}0]')`,
   );
+  await childOf(app, one.key, { expires_in: '60' });
   for (let keys = 0; keys < 2; keys += 1) {
     expect((await exchange(app, (await app.createKey('alice', PARENT)).key)).status).toBe(429);
   }
   const lines = (await app.log()).filter(({ event }) => event === 'Rate limit exceeded');
   expect(lines).toMatchObject([{ userId: 'alice', of: 'owner' }]);
+  expect((await exchange(app, many.key)).headers.get('retry-after')).toBe('3600'); // when both have room
 });
 
 test('a key with as many living children as it may have takes nothing more from its owner’s budget, and not all of a day', async () => {
@@ -524,6 +527,10 @@ test('a bound parent binds its children; an unbound one may bind them', async ()
       200, 401, 401,
     ]);
   }
+  const free = await childOf(app, unbound.key);
+  await run(app, `UPDATE api_keys SET resource = 'https://other.example' WHERE id = '${unbound.id}'`);
+  app.clock.advance(1001);
+  expect([await at(free.key, 'https://other.example'), await statusOf(app, free.key)]).toEqual([200, 401]);
 });
 
 test('the access log names the parent of a child that was used, and of one that was refused', async () => {
