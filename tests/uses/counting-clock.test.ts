@@ -147,6 +147,20 @@ test('a key that is read while its uses are on their way, and there already, has
   expect(calls(first, 20)).toBe(7);
 });
 
+test('a limit of which each use is a large part has counts exchanged four times a second, and no more often', async () => {
+  const { processes, all, calls } = await counting(Date.UTC(2026, 10, 24, 12), { requests: 32, period: 'day' });
+  let statements = 0;
+  processes.setWay(() => {
+    statements += 1;
+    return { delayMs: 0 };
+  });
+  for (let call = 0; call < 20; call += 1) {
+    expect(calls(all[0], 1)).toBe(1);
+    await processes.pass(50);
+  }
+  expect(statements).toBe(2 * 4); // a write and a read each
+});
+
 test('what was read of a day that is over when it arrives takes nothing from the next', async () => {
   const midnightMs = Date.UTC(2026, 10, 25);
   const quota = { requests: 5, period: 'day' } as const;

@@ -180,6 +180,16 @@ test.each(['day', 'month'] as const)('what was used of a %s counts against a quo
   expect((await app.useKey(key)).body.code).toBe('quota_exceeded');
 });
 
+test('what was used before a limit was set does not count against it, however long its window', async () => {
+  await using app = await createTestApp({ env: { ADMIN_CLAIM: 'role=admin' } });
+  const { id: keyId, key } = await app.createKey('alice');
+  for (let call = 0; call < 3; call += 1) expect((await app.useKey(key)).status).toBe(200);
+  const admin = await bearer(app, 'carol', { role: 'admin' });
+  const rateLimit = { requests: 10, window: '2d' };
+  expect((await app.call('admin_update_key', { keyId, rateLimit }, admin)).status).toBe(200);
+  expect((await app.useKey(key)).headers.get('ratelimit')).toStartWith('"key";r=9;');
+});
+
 describe('a read of a key that a poll overtakes', () => {
   /** An app that polls after its own changes alone (`poll`), and a key that was used twice elsewhere. */
   async function startApp() {
