@@ -272,6 +272,7 @@ describe('keys rule test', () => {
     expect(tested.checks.map((one: { verdict: string }) => one.verdict)).toEqual(
       Array(tested.checks.length).fill('ok'),
     );
+    expect(tested.checks[0]).toMatchObject({ check: 'form', found: 'a JWT in compact form', help: '' });
     expect(stdout + stderr).not.toContain(token.split('.')[2] as string);
   });
 
@@ -298,7 +299,10 @@ describe('keys rule test', () => {
   test('something that is no token, and a user token', async () => {
     expect((await testOf('sk_test_abc')).tested).toMatchObject({
       as: null,
-      checks: [{ check: 'form', verdict: 'no' }, ...NOT_CHECKED],
+      checks: [
+        { check: 'form', verdict: 'no', found: 'something else', help: expect.stringContaining('Give') },
+        ...NOT_CHECKED,
+      ],
     });
     expect((await testOf(await workload.app.token('alice'))).tested).toMatchObject({
       as: 'user',
