@@ -327,9 +327,14 @@ describe('keys rule test', () => {
     expect(other).toContain('it would be nobody');
   });
 
-  test('one that fits no rule: the key is not checked', async () => {
-    const { tested } = await testOf(await workload.token({ aud: 'another' }));
-    expect(tested.checks.at(-1)).toMatchObject({ check: 'key', verdict: 'not checked' });
+  test('one that fits no rule: the key is not checked, and of a long claim the beginning is shown', async () => {
+    const { stdout, tested } = await testOf(await workload.token({ aud: 'another '.repeat(100) }));
+    expect(stdout).toContain('another '.repeat(20));
+    expect(stdout).not.toContain('another '.repeat(30));
+    expect(tested.checks.slice(-2)).toMatchObject([
+      { check: 'rule', verdict: 'no', help: expect.stringContaining('Add a rule') },
+      { check: 'key', verdict: 'not checked' },
+    ]);
   });
 });
 
