@@ -45,14 +45,21 @@ describe('tools/list', () => {
     expect(Object.keys(named('list_api_keys').inputSchema.properties)).toEqual(['cursor', 'childrenOf']);
     expect(named('list_api_keys').inputSchema.required).toEqual([]);
     const ends = { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false };
+    const reads = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false };
     for (const [name, hints] of [
       ['create_api_key', { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false }],
-      ['list_api_keys', { readOnlyHint: true }],
+      ['list_api_keys', reads],
+      ['rotate_api_key', { ...ends, idempotentHint: false }],
       ['revoke_api_key', ends],
       ['delete_api_key', ends],
-      ['get_data', { readOnlyHint: true }],
+      ['whoami', reads],
+      ['get_data', reads],
     ] as const) {
       expect([name, named(name).annotations]).toMatchObject([name, hints]);
+    }
+    for (const { name, annotations } of tools) {
+      const hints = name.startsWith('admin_list') ? reads : name.startsWith('admin_') ? ends : {};
+      expect([name, annotations]).toMatchObject([name, hints]);
     }
   });
 
