@@ -43,7 +43,7 @@ export async function addRule(request: RuleRequest, options: AddingOptions) {
     const missing = asked.scopes?.filter((scope) => !key?.scopes.includes(scope)) ?? [];
     if (missing.length > 0)
       warn(`the key lacks scopes that the rule names, so no token gets them: ${missing.join(' ')}`);
-    return ok({ id, owner: key?.owner ?? null, audiences: settings.audiencesOf(asked, resource) });
+    return ok({ id, owner: key?.owner ?? null, audiences: settings.audiencesOf({ ...asked, resource }) });
   }
   const same = rules.find((rule) => isSame(rule, asked));
   if (same !== undefined) {
@@ -57,7 +57,7 @@ export async function addRule(request: RuleRequest, options: AddingOptions) {
   const refusal =
     keyRefusal(key) ??
     nameFault(asked) ??
-    settings.whyWithoutEffect(asked, resource) ??
+    settings.whyWithoutEffect({ ...asked, resource }) ??
     (await issuerFault(request, rules, options));
   if (refusal !== null) return err(refusal);
   const rule = { ...asked, id: mintId(random), hash: hashKey(sha256, random(SECRET_BYTES).toHex()) };

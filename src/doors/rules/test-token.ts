@@ -53,7 +53,7 @@ export async function testToken(text: string, options: TestingOptions): Promise<
   const rules = (await store.list(nowMs)).filter(({ issuer }) => issuer === token.payload.iss);
   const early = EARLY_CHECKS.map((check) => shownFinding(check(token, nowMs)));
   const signature = await signatureCheck(text, rules, options);
-  const fits = rules.map((rule) => ({ rule, findings: fitOf(rule, token, settings.audiencesOf(rule, rule.resource)) }));
+  const fits = rules.map((rule) => ({ rule, findings: fitOf(rule, token, settings.audiencesOf(rule)) }));
   const fitting = fits.filter(({ findings }) => findings.every(({ refusal }) => refusal === null));
   const rule = fitting.length === 1 ? fitting[0]?.rule : undefined;
   const checks = [

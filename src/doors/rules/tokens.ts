@@ -72,7 +72,7 @@ export function createTokens(options: TokensOptions) {
     const signed = await verifyInTurn(token, keys, source, isWithinBudget).catch(outage);
     if (!signed.ok) return err(problemOf(signed.error, issuer, caller));
     const ofSubject = candidates.filter((rule) => fitsSubject(rule.subject, subject)); // few of a thousand
-    const fitting = ofSubject.filter((rule) => isFit(rule, parsed, audiencesOf(rule, rule.resource)));
+    const fitting = ofSubject.filter((rule) => isFit(rule, parsed, audiencesOf(rule)));
     const [rule] = fitting;
     if (rule === undefined) return refused('no rule', { issuer, subject, rules: candidates.length });
     if (fitting.length > 1) return refused('several rules', { issuer, subject, rules: fitting.map(({ id }) => id) });

@@ -27,7 +27,7 @@ export async function rulesWithoutEffect(options: WarningsOptions): Promise<read
 function withoutEffectIn(rules: readonly StoredRule[], options: RulesOptions): readonly Warning[] {
   const { whyWithoutEffect } = ruleSettings(options);
   return rules.flatMap((rule) => {
-    const reason = whyWithoutEffect(rule, rule.resource);
+    const reason = whyWithoutEffect(rule);
     return reason === null ? [] : [warning(rule, reason)];
   });
 }
