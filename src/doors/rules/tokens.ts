@@ -62,8 +62,8 @@ export function createTokens(options: TokensOptions) {
     caller: Caller,
   ): Promise<Result<Verdict<RuleOfToken>, Problem>> {
     const { iss: issuer, sub: subject, exp } = parsed.payload as { iss: string; sub: string; exp: number };
-    for (const checkEarly of EARLY_CHECKS) {
-      const { refusal } = checkEarly(parsed, clock.nowMs());
+    for (const refusalOf of Object.values(EARLY_CHECKS)) {
+      const refusal = refusalOf(parsed, clock.nowMs());
       if (refusal !== null) return refused(refusal, { issuer });
     }
     const keys = keySets.of(candidates[0] as StoredRule); // there is one, and all of an issuer have the same

@@ -20,8 +20,8 @@ const PAYLOAD = { iss: 'https://issuer.example', sub: 'job', aud: 'us', iat: NOW
 function refusal(header: Readonly<Record<string, unknown>>, payload: Readonly<Record<string, unknown>>) {
   const read = (value: unknown) => JSON.parse(JSON.stringify(value).replaceAll('"1e400"', '1e400'));
   const token = { header: read({ ...HEADER, ...header }), payload: read({ ...PAYLOAD, ...payload }) };
-  for (const check of EARLY_CHECKS) {
-    const { refusal } = check(token, NOW_MS);
+  for (const refusalOf of Object.values(EARLY_CHECKS)) {
+    const refusal = refusalOf(token, NOW_MS);
     if (refusal !== null) return refusal;
   }
   return null;
@@ -130,8 +130,8 @@ test.each([
   [{ aud: 'them', sub: 'other', ref: 'dev' }, ['audience', 'subject', 'claims']],
   [{ aud: 'us', ref: ['main'] }, ['claims']],
 ])('a payload with %j fails at %j of a rule', (payload, failing) => {
-  const findings = fitOf(RULE, { header: HEADER, payload: { ...PAYLOAD, ...payload } }, ['us', 'us/']);
-  expect(findings.filter(({ refusal }) => refusal !== null).map(({ check }) => check)).toEqual(failing);
+  const fit = Object.entries(fitOf(RULE, { header: HEADER, payload: { ...PAYLOAD, ...payload } }, ['us', 'us/']));
+  expect(fit.filter(([, fits]) => !fits).map(([check]) => check)).toEqual(failing);
 });
 
 const TOKENS = everything ? 100_000 : 20_000;
