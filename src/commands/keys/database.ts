@@ -57,8 +57,9 @@ export const stderrLog = ({ stderr }: IoStreams) =>
   createLog({ level: 'error', clock: systemClock, write: async (chunk) => void stderr.write(chunk) });
 
 /** Returns what decides about the rules of an opened database. */
-export const rulesIn = ({ db }: Store, config: Config, io: IoStreams) => ({
+export const rulesIn = ({ db, findOwn }: Store, config: Config, io: IoStreams) => ({
   db,
+  findOwn,
   config,
   address: createServerAddress(config),
   clock: systemClock,

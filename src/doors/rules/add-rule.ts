@@ -4,14 +4,16 @@
 import { err, ok } from '../../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
 import type { Origin } from '../../keys/actor.ts';
-import { hashKey, mintId } from '../../keys/record.ts';
+import { hasEnded, hashKey, type ListedKey, mintId } from '../../keys/record.ts';
+import type { KeyReads } from '../../keys/store.ts';
 import { discoverJwksUri } from '../../users/discovery.ts';
 import { issuerOutageIn } from '../../users/verification-keys.ts';
 import { type AskedRule, nameFault, type Rule } from './rule.ts';
 import { type RulesOptions, ruleSettings } from './settings.ts';
-import { createRuleStore, type KeySetSource, type ShownKeyOfRule, type StoredRule } from './store.ts';
+import { createRuleStore, type KeySetSource, type StoredRule } from './store.ts';
 
 interface AddingOptions extends RulesOptions {
+  readonly findOwn: KeyReads['findOwn'];
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly sha256: Sha256;
@@ -32,18 +34,18 @@ const SECRET_BYTES = 32;
  * platform must be asked for one. Its error is a sentence for the operator.
  */
 export async function addRule(request: RuleRequest, options: AddingOptions) {
-  const { clock, random, sha256, origin, warn } = options;
+  const { findOwn, clock, random, sha256, origin, warn } = options;
   const store = createRuleStore(options.db);
   const settings = ruleSettings(options);
   const { keySet, ...asked } = request;
   const nowMs = clock.nowMs();
-  const [key, rules] = await Promise.all([store.keyOf(asked.keyId, nowMs), store.list(nowMs)]);
-  const resource = key?.resource ?? null;
+  const [key, rules] = await Promise.all([findOwn(null, asked.keyId), store.list(nowMs)]);
+  const placed = { ...asked, resource: key?.resource ?? null };
   function added(id: string) {
     const missing = asked.scopes?.filter((scope) => !key?.scopes.includes(scope)) ?? [];
     if (missing.length > 0)
       warn(`the key lacks scopes that the rule names, so no token gets them: ${missing.join(' ')}`);
-    return ok({ id, owner: key?.owner ?? null, audiences: settings.audiencesOf({ ...asked, resource }) });
+    return ok({ id, owner: key?.userId ?? null, audiences: settings.audiencesOf(placed) });
   }
   const same = rules.find((rule) => isSame(rule, asked));
   if (same !== undefined) {
@@ -55,9 +57,9 @@ export async function addRule(request: RuleRequest, options: AddingOptions) {
     return added(same.id);
   }
   const refusal =
-    keyRefusal(key) ??
+    keyRefusal(key, nowMs) ??
     nameFault(asked) ??
-    settings.whyWithoutEffect({ ...asked, resource }) ??
+    settings.whyWithoutEffect(placed) ??
     (await issuerFault(request, rules, options));
   if (refusal !== null) return err(refusal);
   const rule = { ...asked, id: mintId(random), hash: hashKey(sha256, random(SECRET_BYTES).toHex()) };
@@ -75,9 +77,10 @@ function isSame(rule: Rule, asked: AskedRule): boolean {
 }
 
 /** Returns why a key may have no rules. One of a blocked owner may: it works again once he is unblocked. */
-function keyRefusal(key: ShownKeyOfRule | null): string | null {
+function keyRefusal(key: ListedKey | null, nowMs: number): string | null {
   if (key === null) return 'there is no key of this id (a child has no rules)';
-  return key.refused === null || key.refused === 'blocked' ? null : `the key is ${key.refused}`;
+  if (!key.active) return 'the key is revoked';
+  return hasEnded(key.expiresAtMs, nowMs) ? 'the key is expired' : null;
 }
 
 /** Looks up the metadata if it names the key set, since a mistyped issuer would never be found out otherwise. */

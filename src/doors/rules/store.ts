@@ -1,7 +1,7 @@
 // Stores rules and where their issuers' key sets come from (db/README.md, rules). Every write is idempotent.
 
 import type { Origin } from '../../keys/actor.ts';
-import { type Database, firstOf, listIn, type Row, textIn, wholeIn } from '../../store/database.ts';
+import { type Database, firstOf, listIn, type Row, textIn } from '../../store/database.ts';
 import { LAST_CHANGE, writeAsRead } from '../../store/key-changes.ts';
 import { scopesFrom, selected } from '../../store/rows.ts';
 import { RULE_MAXIMA, type Rule } from './rule.ts';
@@ -9,8 +9,8 @@ import { RULE_MAXIMA, type Rule } from './rule.ts';
 /** Where an issuer's key set comes from: the set itself as JSON, or its URL; null: the issuer's metadata names it. */
 export type KeySetSource = string | null;
 
-/** What the database knows of a rule's key. */
-export interface KeyOfRule {
+export interface StoredRule extends Rule {
+  readonly keySet: KeySetSource;
   /** The owner of its key; null: there is no such key. */
   readonly owner: string | null;
   /** The one server that its key is good for; null: any. */
@@ -19,31 +19,15 @@ export interface KeyOfRule {
   readonly refused: 'unknown' | 'revoked' | 'expired' | 'blocked' | null;
 }
 
-/** A key, as an operator sees it beside its rules. */
-export interface ShownKeyOfRule extends KeyOfRule {
-  readonly name: string;
-  readonly scopes: readonly string[];
-  /** Its last millisecond; null: it never expires. */
-  readonly expiresAtMs: number | null;
-}
-
-export interface StoredRule extends Rule, KeyOfRule {
-  readonly keySet: KeySetSource;
-}
-
 const COLUMNS = ['id', 'key_id', 'hash', 'issuer', 'subject', 'audiences', 'claims', 'scopes'];
 
-const KEY_COLUMNS = `k.user_id, k.resource, CASE
+// Only the first rule of an issuer brings the key set: with each it could be more than a remote database sends at once.
+const LIST = `SELECT ${selected('r', COLUMNS)}, k.user_id, k.resource, CASE
   WHEN k.id IS NULL THEN 'unknown'
   WHEN k.active = 0 THEN 'revoked'
   WHEN k.expires_at_ms < ?1 THEN 'expired'
   WHEN EXISTS (SELECT 1 FROM blocked_owners b WHERE b.owner = k.user_id) THEN 'blocked'
-END AS refused`;
-
-const KEY = `SELECT ${selected('k', ['name', 'scopes', 'expires_at_ms'])}, ${KEY_COLUMNS} FROM api_keys k WHERE k.id = ?2`;
-
-// Only the first rule of an issuer brings the key set: with each it could be more than a remote database sends at once.
-const LIST = `SELECT ${selected('r', COLUMNS)}, ${KEY_COLUMNS},
+END AS refused,
 iif(row_number() OVER (PARTITION BY r.issuer ORDER BY r.row) = 1, i.jwks, NULL) AS jwks
 FROM rules r LEFT JOIN issuers i USING (issuer) LEFT JOIN api_keys k ON k.id = r.key_id
 WHERE ?2 IS NULL OR r.key_id = ?2 ORDER BY r.row`;
@@ -118,13 +102,6 @@ export function createRuleStore(db: Database) {
   }
 
   return {
-    /** Returns what decides of a key whether it may have rules; null: there is no such key. */
-    async keyOf(keyId: string, nowMs: number): Promise<ShownKeyOfRule | null> {
-      const [row] = await db.read({ sql: KEY, args: [nowMs, keyId] });
-      if (row === undefined) return null;
-      const expiresAtMs = row.expires_at_ms === null ? null : wholeIn(row, 'expires_at_ms');
-      return { ...keyOf(row), name: textIn(row, 'name'), scopes: scopesFrom(textIn(row, 'scopes')), expiresAtMs };
-    },
     list,
     /** Returns the rules that a token could fit beside one that was added before, by their ids; and that one's id. */
     async meeting(): Promise<ReadonlyMap<string, string>> {
@@ -173,11 +150,7 @@ const ruleOf = (row: Row, keySet: KeySetSource): StoredRule => ({
   claims: listIn(row.claims).map(String),
   scopes: row.scopes === null ? null : scopesFrom(textIn(row, 'scopes')),
   keySet,
-  ...keyOf(row),
-});
-
-const keyOf = (row: Row): KeyOfRule => ({
   owner: row.user_id === null ? null : textIn(row, 'user_id'),
   resource: row.resource === null ? null : textIn(row, 'resource'),
-  refused: row.refused as KeyOfRule['refused'], // one of KEY_COLUMNS' words
+  refused: row.refused as StoredRule['refused'], // one of LIST's words
 });

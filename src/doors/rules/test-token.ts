@@ -5,6 +5,8 @@ import * as errors from 'jose/errors';
 import { type Clock, rfc3339 } from '../../ground/runtime.ts';
 import type { ServerAddress } from '../../ground/server-address.ts';
 import { createAudience } from '../../keys/audience.ts';
+import type { ListedKey } from '../../keys/record.ts';
+import type { KeyReads } from '../../keys/store.ts';
 import type { UserJwtConfig } from '../../users/index.ts';
 import { ASYMMETRIC } from '../../users/jwks.ts';
 import { verifySigned } from '../../users/signature.ts';
@@ -15,7 +17,7 @@ import { createKeySets } from './key-sets.ts';
 import { memberAt, nameOf } from './rule.ts';
 import { type RulesOptions, ruleSettings } from './settings.ts';
 import { verifyBy } from './signature-queue.ts';
-import { createRuleStore, type ShownKeyOfRule, type StoredRule } from './store.ts';
+import { createRuleStore, type StoredRule } from './store.ts';
 import {
   AHEAD_S_MAX,
   boundBy,
@@ -48,6 +50,7 @@ export interface TestedToken {
 }
 
 interface TestingOptions extends RulesOptions {
+  readonly findOwn: KeyReads['findOwn'];
   readonly config: UserJwtConfig & { readonly resources: readonly string[] };
   readonly address: ServerAddress;
   /** The server that the token is presented for; null: this one. */
@@ -58,7 +61,6 @@ interface TestingOptions extends RulesOptions {
 
 export async function testToken(text: string, options: TestingOptions): Promise<TestedToken> {
   const { clock } = options;
-  const store = createRuleStore(options.db);
   const settings = ruleSettings(options);
   const nowMs = clock.nowMs();
   const token = parseToken(text);
@@ -66,7 +68,7 @@ export async function testToken(text: string, options: TestingOptions): Promise<
   if (isUsers(token.header, token.payload, settings.users)) {
     return { checks: [formCheck(true), ...unchecked('a user token, which is nothing else')], as: 'user' };
   }
-  const rules = (await store.list(nowMs)).filter(({ issuer }) => issuer === token.payload.iss);
+  const rules = (await createRuleStore(options.db).list(nowMs)).filter(({ issuer }) => issuer === token.payload.iss);
   const fitting = rules.filter((rule) => isFit(rule, token, settings.audiencesOf(rule)));
   const rule = fitting.length === 1 ? fitting[0] : undefined;
   const checks = [
@@ -80,7 +82,7 @@ export async function testToken(text: string, options: TestingOptions): Promise<
     ruleCheck(fitting.map(({ id }) => id)),
     keyCheck(rule, options),
   ];
-  const key = rule !== undefined && areGood(checks) ? await store.keyOf(rule.keyId, nowMs) : null;
+  const key = rule !== undefined && areGood(checks) ? await options.findOwn(null, rule.keyId) : null;
   return key === null || rule === undefined
     ? { checks, as: null }
     : { checks, as: 'rule', rule: rule.id, key: shownKey(rule, key, token) };
@@ -211,8 +213,8 @@ function keyCheck(rule: StoredRule | undefined, options: TestingOptions): Tested
 }
 
 /** Returns the key that a token acts as, and until when. */
-function shownKey({ keyId, scopes }: StoredRule, key: ShownKeyOfRule, { payload }: ParsedToken) {
-  const { name, owner, expiresAtMs } = key;
+function shownKey({ keyId, scopes }: StoredRule, key: ListedKey, { payload }: ParsedToken) {
+  const { name, userId: owner, expiresAtMs } = key;
   const given = scopes === null ? key.scopes : key.scopes.filter((scope) => scopes.includes(scope));
   return {
     id: keyId,
