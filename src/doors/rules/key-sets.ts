@@ -20,11 +20,6 @@ const FETCHES_MAX = 4;
 const FETCH_WAIT_MS_MAX = 20_000;
 const WAITING = { total: 1000, each: 1000 };
 
-type Named = Pick<StoredRule, 'issuer' | 'keySet'>;
-
-/** Returns a name by which key sets of the same source are one. */
-const nameOf = ({ issuer, keySet }: Named): string => JSON.stringify([issuer, keySet]);
-
 export type KeySets = ReturnType<typeof createKeySets>;
 
 export function createKeySets({ clock, log }: { readonly clock: Clock; readonly log: Log }) {
@@ -51,13 +46,12 @@ export function createKeySets({ clock, log }: { readonly clock: Clock; readonly 
 
   return {
     /** Returns the keys of a rule's issuer: one object as long as they come from the same source. */
-    of(rule: Named): VerificationKeys {
-      const { issuer, keySet } = rule;
-      const name = nameOf(rule);
-      const known = bySource.get(name);
+    of({ issuer, keySet }: Pick<StoredRule, 'issuer' | 'keySet'>): VerificationKeys {
+      const source = JSON.stringify([issuer, keySet]);
+      const known = bySource.get(source);
       if (known !== undefined) return known;
       const keys = isGiven(keySet) ? given(keySet) : fetched(issuer, keySet);
-      bySource.set(name, keys);
+      bySource.set(source, keys);
       return keys;
     },
   };

@@ -38,9 +38,11 @@ const AUDIENCE_CHARS_MAX = 1000;
 const CLAIM_NAME_CHARS_MAX = 200;
 const CLAIM_VALUE_CHARS_MAX = 500;
 
-/** Returns whether a token's `sub` can be looked at: text without controls, 1 to 512 characters. */
-export const isSubject = (sub: unknown): sub is string =>
-  typeof sub === 'string' && hasLength(sub, 1, SUBJECT_CHARS_MAX) && isStorable(sub);
+/** Returns whether a text has 1 to so many characters, and no controls. */
+const isText = (text: string, charsMax: number): boolean => hasLength(text, 1, charsMax) && isStorable(text);
+
+/** Returns whether a token's `sub` can be looked at. */
+export const isSubject = (sub: unknown): sub is string => typeof sub === 'string' && isText(sub, SUBJECT_CHARS_MAX);
 
 /** Subjects whose third part names the namespace or path that a rule is for. */
 const LONGER_BEGINNING = /^(?:system:serviceaccount:|spiffe:)/;
@@ -64,9 +66,7 @@ export function subjectFault(subject: string): string | null {
 
 /** Returns why a rule can't ask for this audience, as what was expected; null: it can. */
 export function audienceFault(audience: string, issuer: string): string | null {
-  if (!hasLength(audience, 1, AUDIENCE_CHARS_MAX) || !isStorable(audience)) {
-    return `1 to ${AUDIENCE_CHARS_MAX} characters without controls`;
-  }
+  if (!isText(audience, AUDIENCE_CHARS_MAX)) return `1 to ${AUDIENCE_CHARS_MAX} characters without controls`;
   const bare = (url: string) => url.replace(/\/$/, '');
   if (bare(audience) === bare(issuer)) return 'an audience other than the issuer: such tokens are made for the issuer';
   const isOfOwner = isGitHub(issuer) && /^https:\/\/github\.com(?:\/|$)/i.test(audience);
@@ -75,15 +75,12 @@ export function audienceFault(audience: string, issuer: string): string | null {
 
 /** Returns a claim in the one form in which it is stored, or what was expected of it. */
 export function readClaim(text: string): Result<string, string> {
-  const at = text.indexOf('=');
-  if (at < 1) return err('NAME=VALUE');
-  const [name, value] = [text.slice(0, at), text.slice(at + 1)];
-  if (!hasLength(name, 1, CLAIM_NAME_CHARS_MAX) || !isStorable(name)) {
+  if (text.indexOf('=') < 1) return err('NAME=VALUE');
+  const { name, value } = partsOf(text);
+  if (!isText(name, CLAIM_NAME_CHARS_MAX))
     return err(`a name of 1 to ${CLAIM_NAME_CHARS_MAX} characters without controls`);
-  }
-  if (!hasLength(value, 1, CLAIM_VALUE_CHARS_MAX) || !isStorable(value)) {
+  if (!isText(value, CLAIM_VALUE_CHARS_MAX))
     return err(`a value of 1 to ${CLAIM_VALUE_CHARS_MAX} characters without controls`);
-  }
   const path = pathOf(name);
   if (path === null) return err('in a JSON Pointer ~ only as ~0 or ~1');
   // A pointer to a member of the payload is that member's name, so that equal claims are equal texts.
