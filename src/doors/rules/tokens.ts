@@ -1,7 +1,9 @@
-// Finds the rule that lets a token in. A good token is remembered with the rules that have let it in, while its issuer's key
-// set is the same. Nothing is remembered of refusals.
+// Finds the rule that lets a token in, among all rules, which are read together and kept until one changes. A good token is
+// remembered with the rules that have let it in, while its issuer's key set is the same. Nothing is remembered of refusals.
 
 import * as errors from 'jose/errors';
+import { singleFlights } from '../../ground/cache.ts';
+import { RULES_CHANGED } from '../../ground/change-feed.ts';
 import type { TokenBuckets } from '../../ground/limits/rates.ts';
 import type { Problem, TokenRefusal } from '../../ground/problem.ts';
 import { type Awaitable, chain, err, ok, type Result, StoreOutage } from '../../ground/result.ts';
@@ -12,13 +14,13 @@ import { sourceOf, tooMany } from '../../keys/unknown-keys.ts';
 import type { FoundRule, RuleOfToken } from '../../keys/verify.ts';
 import type { Verdict } from '../../users/signature.ts';
 import { IssuerOutage, issuerOutageIn } from '../../users/verification-keys.ts';
+import { createVerdicts, type Verdicts } from '../../users/verifier.ts';
 import type { Log } from '../../watch/log.ts';
 import { createKeySets } from './key-sets.ts';
 import { fitsSubject } from './rule.ts';
-import { createRuleSets } from './rule-sets.ts';
 import { type RulesOptions, ruleSettings } from './settings.ts';
 import { createVerifyInTurn, NoPlace } from './signature-queue.ts';
-import { createRuleStore, type StoredRule } from './store.ts';
+import { createRuleStore, type RuleStore, type StoredRule } from './store.ts';
 import { candidatesOf, EARLY_CHECKS, isFit, type ParsedToken, parseToken } from './token-checks.ts';
 
 type Found = Result<FoundRule | null, Problem>;
@@ -132,3 +134,47 @@ const refused = (reason: TokenRefusal, evidence: Pick<InvalidKey, 'issuer' | 'su
 type InvalidKey = Extract<Problem, { code: 'invalid_api_key' }>;
 
 const outage = (error: unknown) => err(issuerOutageIn(error));
+
+/** All rules as of one reading. Another reading is another object. */
+interface RuleSet {
+  readonly byIssuer: ReadonlyMap<string, readonly StoredRule[]>;
+  /** The hashes by which the feed announces a change of a rule. */
+  readonly hashes: ReadonlySet<string>;
+  readonly letIn: Verdicts<RuleOfToken>;
+}
+
+/** Creates what keeps the rules. */
+function createRuleSets(store: RuleStore, feed: Feed, clock: Clock) {
+  let rules: RuleSet | null = null;
+  const reads = singleFlights<RuleSet>((_, set) => {
+    rules = set;
+  });
+
+  function forget(): void {
+    rules = null;
+    reads.forgetAll();
+  }
+
+  feed.subscribe({
+    onChanges(hashes) {
+      // While rules are being read, any hash may be one of theirs.
+      if (rules === null || hashes.some((hash) => hash === RULES_CHANGED || rules?.hashes.has(hash))) forget();
+    },
+    onReset: forget,
+  });
+
+  async function readRules(): Promise<RuleSet> {
+    const list = await store.list(clock.nowMs(), null, feed.queryTimeoutMs);
+    return {
+      byIssuer: Map.groupBy(list, ({ issuer }) => issuer),
+      hashes: new Set(list.map(({ hash }) => hash)),
+      letIn: createVerdicts(clock),
+    };
+  }
+
+  return {
+    /** Returns the rules that are kept; null: they have to be read. */
+    kept: (): RuleSet | null => rules,
+    get: (): Awaitable<RuleSet> => rules ?? reads.run('all', readRules),
+  };
+}
