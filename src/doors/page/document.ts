@@ -28,7 +28,6 @@ import keyForm from './key-form.js' with { type: 'text' };
 import keyPanel from './key-panel.js' with { type: 'text' };
 import ownEdits from './own-edits.js' with { type: 'text' };
 import page from './page.js' with { type: 'text' };
-import partLoader from './part-loader.js' with { type: 'text' };
 import session from './session.js' with { type: 'text' };
 import signIn from './sign-in.js' with { type: 'text' };
 import tokenSignIn from './token-sign-in.js' with { type: 'text' };
@@ -41,7 +40,6 @@ const PARTS = {
   'key-form.js': keyForm,
   'key-panel.js': keyPanel,
   'own-edits.js': ownEdits,
-  'part-loader.js': partLoader,
   'page.js': page,
   'session.js': session,
   'sign-in.js': signIn,

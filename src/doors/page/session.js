@@ -16,7 +16,7 @@ export const page = {
   session: null, // who is signed in; the token is undefined after it was refused
   why: null, // why a sign-in is needed; '': nobody has signed in; null: none is
   list: null, // the list of the person's keys
-  part: null, // the operators' part, once it is loaded (part-loader.js)
+  part: null, // the operators' part, once it is loaded (token-sign-in.js)
   made: [], // new keys, while they are shown, the newest first
   task: null, // what the person decides (decisions.js), and what was typed for it before (drafts.js)
   left: null, // who left to sign in again, with what was typed in open rows, and the place in the operators' part

@@ -1,12 +1,13 @@
 // Signs somebody in with a token: has the server verify it, asks first if something could be lost, and begins the
-// session. Reads the claims only for display.
+// session. Reads the claims only for display. Loads the operators' part for whoever has the claim of admins; the page of
+// anybody else never asks for it.
 
 import { focusOn, html } from '../../pages/widgets/draw.js';
-import { busily, nameOf, setup } from '../../pages/widgets/parts.js';
+import { busily, complaint, nameOf, setup } from '../../pages/widgets/parts.js';
 import { typeHere } from './drafts.js';
 import { dropKept, leaveButton } from './external-sign-in.js';
-import { dropPart, loadPart } from './part-loader.js';
 import { askToSignIn, forget, isKeyShown, isOwn, jsonIn, page, post, set, show } from './session.js';
+import { shared } from './shared.js';
 
 const TOKEN = /^[\w.~+/=-]+$/;
 
@@ -95,7 +96,10 @@ function begin(who, isSame, result) {
   // `result` may be older than what is shown of the very person by now.
   if (isSame && page.list !== null) void page.list.load();
   else show(result);
-  if (!who.isAdmin) dropPart();
+  if (!who.isAdmin) {
+    page.part?.close();
+    page.part = null;
+  }
   void page.part?.refresh();
   welcome(who.hasNone, back);
 }
@@ -112,6 +116,27 @@ function welcome(isFirst, back) {
   set({ task: begins ? { create: true } : task });
   (begins ? ['name'] : NEXT).some(focusOn);
   typeHere(back?.place ? [] : back?.rows); // those rows are in the part for operators, which comes later
+}
+
+/**
+ * Loads the part. `begins`: the person has no keys, and came for nothing else. `back`: what was left to sign in
+ * (external-sign-in.js).
+ */
+async function loadPart(begins, back) {
+  const { session, task } = page;
+  try {
+    const { default: open } = await import(`${setup.url}/keys/operators.js`);
+    if (page.session !== session || page.part !== null) return;
+    page.part = open(shared)();
+    set({});
+    if (page.task !== task) return; // the person has begun something meanwhile
+    const place = back?.place ?? (begins && {});
+    if (place) await page.part.show(place);
+    if (back?.place) typeHere(back.rows);
+  } catch (error) {
+    reportError(error);
+    set({ notice: complaint('The part for operators could not be loaded. Reload the page to try again.') });
+  }
 }
 
 function decline() {
