@@ -31,6 +31,7 @@ import type { SignInParts } from './options.ts';
 import { createSlidingWindows } from './sliding-windows.ts';
 
 const NOT_FOUND: Problem = { code: 'request_not_found' };
+const NOT_DECIDED = { not_open: NOT_FOUND, full: { code: 'key_limit_reached' } } as const;
 
 const readCode = parserOf(v.strictObject({ userCode: v.string() }));
 const readDecision = parserOf(v.looseObject({ userCode: v.string(), approve: v.boolean() }));
@@ -69,38 +70,28 @@ export function deviceDecisionRoutes(options: SignInParts) {
   }
 
   async function decide(actor: Actor, body: unknown): Promise<Result<object, Problem>> {
-    const decision = readDecision(body);
-    if (!decision.ok) return decision;
-    const { userCode, approve, ...fields } = decision.value;
+    const asked = readDecision(body);
+    if (!asked.ok) return asked;
+    const { userCode, approve, ...fields } = asked.value;
     const newKey: Result<DecidedKey | null, Problem> = approve ? readKeyRequest(fields) : ok(null);
     if (!newKey.ok) return newKey;
     const found = await find(actor, userCode);
     if (!found.ok) return found;
-    const decided = await put(actor, found.value.hash, found.value.request, newKey.value);
-    return decided.ok ? ok({ approved: approve }) : decided;
-  }
-
-  /** Stores the decision. `newKey` is null if the person refuses. */
-  async function put(
-    actor: Actor,
-    hash: string,
-    request: DeviceRequest,
-    newKey: DecidedKey | null,
-  ): Promise<Result<void, Problem>> {
-    const ordered = newKey === null ? null : keys.order(actor, { ...newKey, server: request.resource });
-    if (ordered !== null && !ordered.ok) return ordered;
+    const { hash, request } = found.value;
+    const ordered = newKey.value === null ? null : keys.order(actor, { ...newKey.value, server: request.resource });
+    if (ordered?.ok === false) return ordered;
     const by = personOf(actor);
     const decision: DeviceDecision = ordered === null ? { refused: true, by } : { order: ordered.value };
-    const newKeyOf = newKey === null ? null : actor.userId;
+    const newKeyOf = approve ? actor.userId : null;
     const decided = await store.decide(
       { hash, decision: JSON.stringify(decision), newKeyOf, fairnessKey: by },
       clock.nowMs(),
     );
-    if (decided !== 'decided') return err(decided === 'full' ? { code: 'key_limit_reached' } : NOT_FOUND);
+    if (decided !== 'decided') return err(NOT_DECIDED[decided]);
     const { address } = request;
     const resource = shown(actor, request);
-    log.info('API key request decided', { ...actorFields(actor), approved: newKey !== null, resource, address });
-    return ok(undefined);
+    log.info('API key request decided', { ...actorFields(actor), approved: approve, resource, address });
+    return ok({ approved: approve });
   }
 
   const person = personHandler(options);
