@@ -31,11 +31,11 @@ export function createCodeGrant(clients: Clients, codes: Codes, options: SignInP
     const resources = server === THIS_SERVER ? undefined : [server];
     const verified = await verifier.inspect(key, callerFor(caller, resources));
     if (!verified.ok) return verified;
-    const { keyId, subject: userId, scopes, expiresAtMs } = verified.value;
+    const { keyId, subject: userId } = verified.value;
     const fingerprint = fingerprintOf(hashKey(sha256, key));
     const taken = await store.take(hash, keyId, fingerprint, handedTo(to), clock.nowMs());
-    const livesFromMs = clock.nowMs();
-    return taken ? ok({ key, keyId, userId, scopes, expiresAtMs, livesFromMs }) : refusedAgain(keyId, caller);
+    const token = accessToken(key, verified.value, clock.nowMs());
+    return taken ? ok({ keyId, userId, token }) : refusedAgain(keyId, caller);
   }
 
   /** Creates and hands out the key that a person has decided on. */
@@ -43,8 +43,7 @@ export function createCodeGrant(clients: Clients, codes: Codes, options: SignInP
     const made = await makeKey(order, hash, 'oauth', handedTo(to), to.caller);
     if (!made.ok) return made;
     const { key, record } = made.value;
-    const { id: keyId, userId, scopes, expiresAtMs, createdAtMs: livesFromMs } = record;
-    return ok({ key, keyId, userId, scopes, expiresAtMs, livesFromMs });
+    return ok({ keyId: record.id, userId: record.userId, token: accessToken(key, record, record.createdAtMs) });
   }
 
   /** Returns the origin for the event that a client got the key. */
@@ -80,10 +79,10 @@ export function createCodeGrant(clients: Clients, codes: Codes, options: SignInP
     const to: Receiver = { caller, server, host, client };
     const handed = 'key' in handsOut ? await handOver(handsOut.key, hash, to) : await handNew(handsOut.order, hash, to);
     if (!handed.ok) return handed;
-    const { key, keyId, userId, livesFromMs } = handed.value;
+    const { keyId, userId, token } = handed.value;
     const resource = shownServer(server, audience.serversFor(caller.publicUrl).url);
     log.info('API key handed to a client', { requestId: caller.requestId, keyId, userId, host, resource, ...client });
-    return ok(accessToken(key, handed.value, livesFromMs));
+    return ok(token);
   };
 }
 
