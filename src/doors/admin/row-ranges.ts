@@ -1,7 +1,7 @@
 // Splits the rows of all keys into ranges, for searches that no index serves: one statement per range, short enough for a
 // remote database, however many keys there are.
 
-import type { Database } from '../../store/database.ts';
+import { type Database, firstOf } from '../../store/database.ts';
 
 /** The most rows that one statement scans: some 150 ms of a database. */
 const RANGE_ROWS = 100_000;
@@ -21,10 +21,6 @@ export type OnRange = (done: number, total: number) => void;
 
 const NEWEST_ROW = { sql: 'SELECT max(row) AS row FROM api_keys' };
 
-async function newestRow(db: Database): Promise<number> {
-  return Number((await db.read(NEWEST_ROW))[0]?.row ?? 0);
-}
-
 /** Which rows, and in which order: by default all, oldest first. */
 interface Rows {
   readonly after?: number;
@@ -41,7 +37,7 @@ export async function* rangesOf(
   whole: boolean,
   onRange?: OnRange,
 ): AsyncGenerator<Range> {
-  const newest = whole ? LAST_ROW : await newestRow(db);
+  const newest = whole ? LAST_ROW : Number(firstOf(await db.read(NEWEST_ROW)).row ?? 0);
   const last = Math.min(newest, before - 1);
   const rows = whole ? newest : rowsMax;
   const ranges: Range[] = [];
