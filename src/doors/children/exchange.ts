@@ -75,10 +75,7 @@ export function createGrants(options: GrantOptions) {
     if (livesS === null || !isName) return refused('invalid_request', 'an expires_in or client_name that is not valid');
     if (isJwtShaped(token) !== isJwt) return refused('invalid_grant', 'a token of another type than the form says');
     const resource = parameter(form, 'resource') ?? undefined;
-    const made = await makeChild(token, { scopes, resource, livesMs: livesS * 1000, name }, caller);
-    if (!made.ok) return made;
-    const { key, record } = made.value;
-    return ok({ ...accessToken(key, record, record.createdAtMs), key_id: record.id });
+    return makeChild(token, { scopes, resource, livesMs: livesS * 1000, name }, caller);
   }
 
   const exchange: Redeem = async (form, caller) => {
@@ -156,11 +153,7 @@ function createMakeChild(options: GrantOptions) {
     return name !== null && (own === null || own === name) ? name : undefined;
   }
 
-  return async (
-    parentKey: string,
-    asked: ChildRequest,
-    caller: Caller,
-  ): Promise<Result<{ readonly record: ChildRecord; readonly key: string }, Refusal | Problem>> => {
+  return async (parentKey: string, asked: ChildRequest, caller: Caller) => {
     const { requestId, traceId } = caller;
     const verified = await verifier.verify(parentKey, callerFor(caller, 'any'));
     if (!verified.ok) return verified;
@@ -200,13 +193,14 @@ function createMakeChild(options: GrantOptions) {
     if (made === 'made') {
       const fingerprint = fingerprintOf(keyHash);
       log.info('API key created', { requestId, traceId, userId, keyId: record.id, parentId, fingerprint });
-      return ok({ record, key });
+      return ok({ ...accessToken(key, record, createdAtMs), key_id: record.id });
     }
     ownersBudget.give(userId);
     if (made === 'ended')
       return refused('invalid_grant', `the key ended meanwhile, or lost the scope ${DELEGATE}`, about);
     log.warnThrottled('Rate limit exceeded', bucketOf(made, about), { requestId, traceId, ...about, of: made.of });
-    return err({ code: 'rate_limited', retryAfterS: Math.max(1, Math.ceil((made.freeAtMs - createdAtMs) / 1000)) });
+    const retryAfterS = Math.max(1, Math.ceil((made.freeAtMs - createdAtMs) / 1000));
+    return err<Problem>({ code: 'rate_limited', retryAfterS });
   };
 }
 
