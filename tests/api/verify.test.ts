@@ -1,7 +1,7 @@
 // /verify, asked as a proxy asks: any method, with the original request's headers.
 
 import { describe, expect, test } from 'bun:test';
-import { databaseOf, openDatabase } from '../support/database-client.ts';
+import { databaseOf, executeAt } from '../support/database-client.ts';
 import { openHttpSocket } from '../support/http-socket.ts';
 import { FORGED, IDENTITY } from '../support/identity.ts';
 import { labelled } from '../support/labels.ts';
@@ -105,7 +105,6 @@ describe('a good key', () => {
 
 test('an id that was typed into the database is percent-encoded', async () => {
   await using file = await createTestApp({ store: 'embedded' });
-  using db = openDatabase(databaseOf(file));
   for (const [id, encoded] of [
     ['from\nthe shell', 'from%0Athe%20shell'],
     ['a\rb', 'a%0Db'],
@@ -114,7 +113,7 @@ test('an id that was typed into the database is percent-encoded', async () => {
     ['key-1', 'key-1'],
   ] as const) {
     const made = await file.createKey('alice', { scopes: ['read'] });
-    await db.execute({ sql: 'UPDATE api_keys SET id = ? WHERE id = ?', args: [id, made.id] });
+    await executeAt(databaseOf(file), { sql: 'UPDATE api_keys SET id = ? WHERE id = ?', args: [id, made.id] });
     const response = await ask({ 'x-api-key': made.key }, { of: file });
     expect(response.status).toBe(200);
     expect(identityOf(response)).toEqual([encoded, 'alice', 'test%20key', 'read', '', '', '']);

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { clockFinding } from '../../src/commands/keys/doctor.ts';
 import { makeCertificate } from '../support/certificate.ts';
 import { run } from '../support/command.ts';
-import { executeAt, openDatabase } from '../support/database-client.ts';
+import { executeAt } from '../support/database-client.ts';
 import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import {
@@ -149,9 +149,7 @@ test.each([
 ])('restore of a database that is not ours says what it is, not what to set: %p', async (sql, said) => {
   const file = join(temporaryFolder(), 'other.db');
   writeFileSync(file, '');
-  const other = openDatabase(`file:${file}`);
-  if (sql !== '') await other.execute(sql);
-  other.close();
+  if (sql !== '') await executeAt(`file:${file}`, sql);
   const stderr = `keys: expected a backup, got "${file}": ${said}\n`;
   expect(await keys('restore', file)).toEqual({ code: 1, stdout: '', stderr });
 });
@@ -380,8 +378,7 @@ test('backups to one path at once write to files of their own, and remove none o
   expect(done.map(({ code }) => code)).toContain(0);
   expect(readdirSync(target).sort()).toEqual(['b.db', 'b.db.part']);
   expect(readFileSync(ofAnother, 'utf8')).toBe('unfinished');
-  using copy = openDatabase(`file:${file}`);
-  expect((await copy.execute('PRAGMA integrity_check')).rows[0]).toMatchObject({ integrity_check: 'ok' });
+  expect((await executeAt(`file:${file}`, 'PRAGMA integrity_check'))[0]).toMatchObject({ integrity_check: 'ok' });
 });
 
 test('a backup that takes long says on a terminal how far it is, and obeys Ctrl-C', async () => {

@@ -30,15 +30,13 @@ test('a new database has the tables and the trail that are described, and record
   const app = await createTestApp({ store: 'embedded' });
   await app.close();
   const found = await columnsIn(app.folder);
-  const db = openDatabase(databaseOf(app));
-  const applied = await db.execute('SELECT version, name FROM schema_migrations ORDER BY version');
-  db.close();
+  const applied = await executeAt(databaseOf(app), 'SELECT version, name FROM schema_migrations ORDER BY version');
   expect([...found.keys()].sort()).toEqual(namedIn('The tables').sort());
   expect(namedIn('key_events').sort()).toEqual(found.get('key_events')?.toSorted() ?? []);
   expect(TABLES.map(({ name }) => name).sort()).toEqual([...found.keys()].sort());
   for (const { name, growsBy } of TABLES) expect(found.get(name)).toContain(growsBy ?? found.get(name)?.[0] ?? '');
   const files = readdirSync(DB).filter((name) => name.endsWith('.sql'));
-  expect(applied.rows.map(({ version, name }) => ({ version, name }))).toEqual(
+  expect(applied.map(({ version, name }) => ({ version, name }))).toEqual(
     files.sort().map((file, index) => ({ version: index + 1, name: file.replace('.sql', '') })),
   );
 });

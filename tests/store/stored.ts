@@ -1,6 +1,6 @@
 // What the tables hold, for tests of other rooms that have to know: they read it here.
 
-import { executeAt, openDatabase } from '../support/database-client.ts';
+import { executeAt } from '../support/database-client.ts';
 import { ALL_DAYS, placeOf } from '../support/fill.ts';
 
 /** Everything that is kept of codes, as it is stored. */
@@ -64,13 +64,11 @@ interface Read {
 
 /** Counts uses of a key on a day (since 1970, in UTC), as if servers had. */
 export async function addUses(url: string, keyId: string, day: number, uses: number): Promise<void> {
-  const client = openDatabase(url);
   const { month, column } = placeOf(day);
-  await client.execute({
+  await executeAt(url, {
     sql: `INSERT INTO key_months (row, month, ${column}, last_used_at_ms)
 SELECT row, ?2, ?3, ?4 FROM api_keys WHERE id = ?1
 ON CONFLICT DO UPDATE SET ${column} = excluded.${column}, last_used_at_ms = max(coalesce(last_used_at_ms, 0), ?4)`,
     args: [keyId, month, uses, day * 86_400_000],
   });
-  client.close();
 }

@@ -108,8 +108,7 @@ test('a trigger of another program is in the backup, whatever its name', async (
   const triggers = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name";
   const { rows } = await client.execute(triggers);
   client.close();
-  using copy = openDatabase(`file:${await backup(app)}`);
-  expect((await copy.execute(triggers)).rows).toEqual(rows);
+  expect(await executeAt(`file:${await backup(app)}`, triggers)).toEqual(rows);
 });
 
 test('a column that was added by hand stays where it is, and keeps nothing from being restored', async () => {
@@ -224,8 +223,7 @@ test('in the place of a file it leaves the file of before beside it, whole, and 
     expect(readdirSync(app.folder).sort()).toEqual(
       ['keys.db', ...beforeOf(app).map((path) => path.slice(app.folder.length + 1))].sort(),
     );
-    using client = openDatabase(`file:${fileOf(app)}`);
-    expect((await client.execute('PRAGMA integrity_check')).rows).toEqual([{ integrity_check: 'ok' }]);
+    expect(await executeAt(`file:${fileOf(app)}`, 'PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }]);
   }
   const [before = ''] = beforeOf(app);
   expect(statSync(before).mode & 0o777).toBe(0o600);

@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { childOf } from '../../support/children.ts';
-import { databaseOf, executeAt, openDatabase } from '../../support/database-client.ts';
+import { databaseOf, executeAt } from '../../support/database-client.ts';
 import { createKey } from '../../support/issuer.ts';
 import { jsonLines, keysCommand } from '../../support/keys-command.ts';
 import { bearer, createTestApp } from '../../support/test-app.ts';
@@ -134,16 +134,15 @@ describe('keys rule add', () => {
     async (most, says, keyId, issuer) => {
       // With the one that there is, and the one that is added.
       const typed = Array.from({ length: most - 2 }, (_, at) => `https://${at}.example`);
-      const db = openDatabase(ownEnv().DATABASE_URL);
-      await db.execute({
+      await executeAt(ownEnv().DATABASE_URL, {
         sql: `INSERT INTO rules (id, key_id, hash, issuer, subject, audiences, claims, created_at_ms)
 SELECT value, ?2, value, coalesce(?3, value), value, '[]', '[]', 0 FROM json_each(?1)`,
         args: [JSON.stringify(typed), keyId ?? workload.keyId, issuer],
       });
-      await db.execute(
+      await executeAt(
+        ownEnv().DATABASE_URL,
         'INSERT INTO issuers (issuer) SELECT DISTINCT issuer FROM rules WHERE true ON CONFLICT DO NOTHING',
       );
-      db.close();
       const addOf = (one: string) =>
         add('--issuer', issuer ?? one, '--subject', one, '--jwks', 'https://a.example/jwks');
       expect((await addOf('https://a.example')).code).toBe(0);

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { exchange, JWT_BEARER } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
-import { databaseOf, executeAt, openDatabase } from '../../support/database-client.ts';
+import { databaseOf, executeAt } from '../../support/database-client.ts';
 import { createIssuer, createKey } from '../../support/issuer.ts';
 import { openSse, post, request } from '../../support/mcp.ts';
 import { bearer, COUNTED, eventsIn, metricsOf } from '../../support/test-app.ts';
@@ -116,7 +116,6 @@ test('terms of no sense that were typed into the database let nobody in, and no 
   await using workload = await startWorkload({ store: 'embedded' });
   const { app, keyId, ruleId, issuer } = workload;
   await app.keys('rule', 'add', keyId, '--issuer', issuer.url, '--subject', 'another');
-  using shell = openDatabase(databaseOf(app));
   for (const [audiences, claims] of [
     ['[]', '[5]'],
     ['[]', '[null]'],
@@ -124,7 +123,7 @@ test('terms of no sense that were typed into the database let nobody in, and no 
     ['[5, null, {}]', '[]'],
     ["['https://elsewhere.example',]", '[]'], // JSON5, which SQLite takes for JSON
   ]) {
-    await shell.execute({
+    await executeAt(databaseOf(app), {
       sql: 'UPDATE rules SET audiences = ?, claims = ? WHERE id = ?',
       args: [audiences, claims, ruleId],
     });
@@ -139,9 +138,8 @@ test('terms of no sense that were typed into the database let nobody in, and no 
 test('an issuer that was typed into the database, and is none, is an outage of its own: nothing is fetched in clear text', async () => {
   await using workload = await startWorkload({ store: 'embedded' });
   const { app, ruleId } = workload;
-  using shell = openDatabase(databaseOf(app));
   for (const iss of ['tokens.example', 'http://192.0.2.1', '']) {
-    await shell.execute({ sql: 'UPDATE rules SET issuer = ? WHERE id = ?', args: [iss, ruleId] });
+    await executeAt(databaseOf(app), { sql: 'UPDATE rules SET issuer = ? WHERE id = ?', args: [iss, ruleId] });
     app.clock.advance(1000);
     expect([iss, await workload.use(await workload.token({ iss }))]).toEqual([iss, 503]);
     expect((await app.log()).at(-1)).toMatchObject({ issuer: iss, reason: 'the issuer is no https URL' });

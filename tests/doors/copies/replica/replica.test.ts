@@ -166,11 +166,10 @@ describe('reading', () => {
     await maker.call('revoke_api_key', { keyId: id }, await bearer(maker, 'alice'));
     await using edge = await edgeOf(proxy, maker);
     proxy.refuse(TAKING);
-    using db = openDatabase(sqld.url);
-    await db.execute('UPDATE api_keys SET active = 1');
+    await executeAt(sqld.url, 'UPDATE api_keys SET active = 1');
     const response = await fetch(`${edge.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: key }) });
     expect(response.status).toBe(200);
-    expect((await db.execute('SELECT active FROM api_keys')).rows[0]?.active).toBe(0);
+    expect((await executeAt(sqld.url, 'SELECT active FROM api_keys'))[0]?.active).toBe(0);
   });
 
   test('a replica that follows more often than its process polls is read, after one key that is not', async () => {
@@ -458,9 +457,8 @@ describe('the file', () => {
       const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: file };
       await using server = await startServer({ env, runtime });
       await waitFor(async () => (await replicaState(server)) === 'in_use');
-      using here = openDatabase(`file:${file}`);
       const hashes = 'SELECT group_concat(key_hash) AS hashes FROM (SELECT key_hash FROM api_keys ORDER BY row)';
-      expect((await here.execute(hashes)).rows).toEqual(
+      expect(await executeAt(`file:${file}`, hashes)).toEqual(
         (await primary.execute(hashes)).rows.map((row) => ({ ...row })),
       );
       expect(await server.stop()).toBe(0);
@@ -509,8 +507,7 @@ describe('the file', () => {
     truncateSync(`${file}-wal`);
     await openedAgain(app, 2);
     await saidWhy(app, MOVED);
-    using here = openDatabase(`file:${file}`);
-    expect((await here.execute('PRAGMA quick_check')).rows).toEqual([{ quick_check: 'ok' }]);
+    expect(await executeAt(`file:${file}`, 'PRAGMA quick_check')).toEqual([{ quick_check: 'ok' }]);
   });
 
   test('a replica file in whose place another version has put its own stays, and this one goes on with the one it has', async () => {
@@ -553,9 +550,8 @@ ON CONFLICT DO UPDATE SET limit_requests = ?2`,
   const file = newFile();
   await using app = await createTestApp({ store: withReplica(file) });
   await opened(app);
-  using replica = openDatabase(`file:${file}`);
   const settings = async () =>
-    (await replica.execute('SELECT owner, limit_requests AS n FROM owners ORDER BY owner')).rows.map(
+    (await executeAt(`file:${file}`, 'SELECT owner, limit_requests AS n FROM owners ORDER BY owner')).map(
       ({ owner, n }) => `${owner} ${n}`,
     );
   expect(await settings()).toEqual(['alice 5']);
