@@ -10,7 +10,7 @@ import { rows } from '../support/everything.ts';
 import { diskFolder, fill, temporaryFolder } from '../support/folder.ts';
 import { jsonLines, keysProcess } from '../support/keys-command.ts';
 import { executable } from '../support/packed.ts';
-import { commandOf, startServer } from '../support/server-process.ts';
+import { commandOf, type ServerProcess, startServer } from '../support/server-process.ts';
 import { copyOfSource } from '../support/source.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -19,6 +19,15 @@ const hello = (text: string) => `
 import { defineTool, ok, v } from 'mcp-key-server';
 export default () => defineTool(() => ok({}), { name: 'hello', title: '', description: '', annotations: {} as never,
   input: v.strictObject({}), run: () => ok({ content: [{ type: 'text', text: '${text}' }] }) });`;
+
+const SCRIPT = [process.execPath, join(import.meta.dir, '../../src/commands/dev.ts')];
+const CLI = [process.execPath, join(import.meta.dir, '../../src/cli.ts')];
+
+/** How many mistakes it has found after the start, and what the tool says now. */
+const asSeen = (dev: ServerProcess) => ({
+  mistakes: () => dev.stderr().match(/the tools stay as they were/g)?.length ?? 0,
+  said: async () => (await callOver(dev.url, 'hello')).body.content?.[0].text,
+});
 
 test('it takes over a tool that appears, changes, breaks and is mended, and starts again when the source changes', async () => {
   const root = copyOfSource();
@@ -41,10 +50,10 @@ test('it takes over a tool that appears, changes, breaks and is mended, and star
   expect(await said()).toBe('two'); // as it was
   writeFileSync(tool, hello('three'));
   await waitFor(async () => (await said()) === 'three');
-  expect(dev.stderr().match(/listening on/g)).toHaveLength(1); // no restart
-  const before = dev.stderr().match(/listening on/g)?.length ?? 0;
+  const starts = () => dev.stderr().match(/listening on/g)?.length ?? 0;
+  expect(starts()).toBe(1); // no restart
   writeFileSync(join(root, 'src/more.ts'), '');
-  await waitFor(() => (dev.stderr().match(/listening on/g)?.length ?? 0) > before);
+  await waitFor(() => starts() > 1);
   expect(await dev.stop()).toBe(0); // with the server: its stdout has ended too
 }, 180_000);
 
@@ -52,21 +61,18 @@ test.each([
   ['--port 8080', { code: 2, stdout: '', stderr: 'mcp-key-server: there is no option --port\nusage: dev\n' }],
   ['--help', { code: 0, stdout: expect.stringMatching(/^usage: dev\n/), stderr: '' }],
 ])('with %s it serves nothing, and says why', async (args, said) => {
-  const command = [process.execPath, join(import.meta.dir, '../../src/commands/dev.ts'), ...args.split(' ')];
-  expect(await run(command, { cwd: temporaryFolder() })).toEqual(said);
+  expect(await run([...SCRIPT, ...args.split(' ')], { cwd: temporaryFolder() })).toEqual(said);
 });
 
 test('SIGHUP, too, ends it with its server', async () => {
-  const command = [process.execPath, join(import.meta.dir, '../../src/commands/dev.ts')];
-  await using dev = await startServer({ folder: diskFolder(), command });
+  await using dev = await startServer({ folder: diskFolder(), command: SCRIPT });
   dev.signal('SIGHUP');
   expect(await dev.exited).toBe(0); // its stdout has ended too
 });
 
 test('it starts with the tools that are there', async () => {
   const folder = fill(diskFolder(), { 'tools/hello.ts': hello('one') });
-  const command = [process.execPath, join(import.meta.dir, '../../src/cli.ts'), 'dev'];
-  await using dev = await startServer({ folder, command });
+  await using dev = await startServer({ folder, command: [...CLI, 'dev'] });
   await waitFor(() => dev.stdout().includes('"event":"started"'));
   expect(dev.stdout()).toContain('"tools":{"tools/hello.ts":["hello"]}');
   expect(dev.stderr()).toContain('hello (tools/hello.ts)');
@@ -81,8 +87,7 @@ test('a call of a tool as it was before a save ends, and counts, though the serv
     .replace('run: () => ok(', `run: async () => { ${begun}\n return ok(`)
     .replace(/\) \}\);$/, '); } });');
   const folder = fill(diskFolder(), { 'tools/hello.ts': slow });
-  const command = [process.execPath, join(import.meta.dir, '../../src/cli.ts'), 'dev'];
-  await using dev = await startServer({ folder, command, env: { JWT_SECRET: TEST_SECRET } });
+  await using dev = await startServer({ folder, command: [...CLI, 'dev'], env: { JWT_SECRET: TEST_SECRET } });
   const { id, key } = (await (await userOn(dev)).create()).body;
   const calling = callOver(dev.url, 'hello', {}, { 'x-api-key': key });
   await waitFor(() => existsSync(join(folder, 'begun')));
@@ -96,7 +101,7 @@ test('a call of a tool as it was before a save ends, and counts, though the serv
 });
 
 const COMMANDS: readonly (readonly [name: string, program: () => Promise<readonly string[]>])[] = [
-  ['a command', async () => [process.execPath, join(import.meta.dir, '../../src/cli.ts')]],
+  ['a command', async () => CLI],
   ['a command of the executable', async () => [await executable()]],
   ['an argument of start:deno', async () => commandOf('deno')],
 ];
@@ -109,8 +114,7 @@ test.each(rows(COMMANDS, 1))(
     fill(tools, { 'hello.ts': 'export default (' });
     const command = [...(await program()), 'dev'];
     await using dev = await startServer({ folder, command });
-    const mistakes = () => dev.stderr().match(/the tools stay as they were/g)?.length ?? 0;
-    const said = async () => (await callOver(dev.url, 'hello')).body.content?.[0].text;
+    const { mistakes, said } = asSeen(dev);
     expect(mistakes()).toBe(1);
     expect(dev.stderr()).toMatch(/mcp-key-server: tools\/hello\.ts:1:\d+: /);
     await waitFor(() => dev.stdout().includes('"tools not reloaded"'));
@@ -182,8 +186,7 @@ test.each(rows(NAMED, 1))(
       .replace('import', `import { text } from './_text${ending}';\nimport`);
     fill(tools, { 'hello.ts': tool, '_text.ts': "export const text = 'first';" });
     await using dev = await startServer({ folder, command: [...(await program()), 'dev'] });
-    const mistakes = () => dev.stderr().match(/the tools stay as they were/g)?.length ?? 0;
-    const said = async () => (await callOver(dev.url, 'hello')).body.content?.[0].text;
+    const { mistakes, said } = asSeen(dev);
     for (const [index, wrong] of WRONG.entries()) {
       const before = mistakes();
       if (wrong === null) rmSync(shared);
@@ -217,7 +220,7 @@ test.each(rows(COMMANDS, 1))(
     fill(join(folder, 'second'), { 'hello.ts': hello('three') });
     pointTo('first');
     await using dev = await startServer({ folder, command: [...(await program()), 'dev'] });
-    const said = async () => (await callOver(dev.url, 'hello')).body.content?.[0].text;
+    const { said } = asSeen(dev);
     expect(await said()).toBe('one');
     writeFileSync(join(folder, 'first/hello.ts'), hello('two'));
     await waitFor(async () => (await said()) === 'two');
@@ -245,7 +248,7 @@ test.each(rows(COMMANDS, 1))(
       expect(created.status).toBe(200);
     }
     writeFileSync(join(folder, 'hello.ts'), hello('two'));
-    await waitFor(async () => (await callOver(dev.url, 'hello')).body.content?.[0].text === 'two');
+    await waitFor(async () => (await asSeen(dev).said()) === 'two');
     expect(await dev.stop()).toBe(0);
     expect(readFileSync(log, 'utf8').match(/"tools reloaded"/g)?.length).toBeLessThanOrEqual(2);
   },
