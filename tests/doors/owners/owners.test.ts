@@ -428,37 +428,6 @@ test('of many settings of an owner at once none is refused', async () => {
   expect((await eventsIn(app)).length).toBe(50);
 });
 
-test('the end of a block that arrives once more, late, leaves a newer block alone', async () => {
-  await using sqld = await startPrimary();
-  await using proxy = await startProxy(sqld.url);
-  await using app = await createTestApp({ store: storeOn({ DATABASE_URL: proxy.url }), env: ADMINS });
-  const block = async (blocked: boolean) => (await setOwner(app, { owner: 'alice', blocked })).body.blocked;
-  expect(await block(true)).toBe(true);
-  const letThrough = proxy.holdUp('UPDATE blocked_owners');
-  expect(await block(false)).toBe(false);
-  expect(await block(true)).toBe(true);
-  await letThrough();
-  expect((await setOwner(app, { owner: 'alice' })).body.blocked).toBe(true);
-});
-
-test.each(['UPDATE api_keys SET deleting', 'INSERT INTO owners', 'DELETE FROM key_events'])(
-  'a removal that arrives once more, late, leaves an owner alone who has come back (%s)',
-  async (held) => {
-    await using sqld = await startPrimary();
-    await using proxy = await startProxy(sqld.url);
-    await using app = await createTestApp({ store: storeOn({ DATABASE_URL: proxy.url }), env: ADMINS });
-    await keyOf(app, 'eve');
-    const letThrough = proxy.holdUp(held);
-    await app.keys('owner', 'eve', '--delete', '--yes');
-    await keyOf(app, 'eve');
-    await setOwner(app, { owner: 'eve', keysMax: 7 });
-    await letThrough();
-    expect((await setOwner(app, { owner: 'eve' })).body).toMatchObject({ keys: 1, keysMax: 7 });
-    const kinds = (await eventsIn(app, '--user', 'eve')).map(({ kind }) => kind);
-    expect(kinds).toEqual(['owner_deleted', 'created', 'owner_changed']);
-  },
-);
-
 test.each([
   ['before the removal goes with him', 'UPDATE api_keys SET deleting', 0, ['owner_deleted']],
   ['behind it stays, with its event', 'INSERT INTO owners', 1, ['owner_deleted', 'created']],

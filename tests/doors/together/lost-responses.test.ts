@@ -9,7 +9,7 @@ import { keysCommand } from '../../support/keys-command.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { storeOn } from '../../support/store-mode.ts';
 import { startPrimary } from '../../support/template.ts';
-import { ADMINS, adminOf, bearer, createTestApp } from '../../support/test-app.ts';
+import { ADMINS, adminOf, bearer, createTestApp, eventsIn } from '../../support/test-app.ts';
 
 setDefaultTimeout(180_000);
 
@@ -164,3 +164,31 @@ test.each(Object.entries(SETTINGS))('%s whose response is lost is set neverthele
     expect(await read(far, id)).toBe(value);
   }
 });
+
+test('the end of a block that arrives once more, late, leaves a newer block alone', async () => {
+  await using far = await farAway();
+  const block = async (blocked: boolean) => (await setOwner(far, { blocked })).blocked;
+  expect(await block(true)).toBe(true);
+  const letThrough = far.proxy.holdUp('UPDATE blocked_owners');
+  expect(await block(false)).toBe(false);
+  expect(await block(true)).toBe(true);
+  await letThrough();
+  expect((await setOwner(far, {})).blocked).toBe(true);
+});
+
+test.each(['UPDATE api_keys SET deleting', 'INSERT INTO owners', 'DELETE FROM key_events'])(
+  'a removal that arrives once more, late, leaves an owner alone who has come back (%s)',
+  async (held) => {
+    await using far = await farAway();
+    const { app, proxy } = far;
+    await app.createKey('eve');
+    const letThrough = proxy.holdUp(held);
+    await app.keys('owner', 'eve', '--delete', '--yes');
+    await app.createKey('eve');
+    await setOwner(far, { owner: 'eve', keysMax: 7 });
+    await letThrough();
+    expect(await setOwner(far, { owner: 'eve' })).toMatchObject({ keys: 1, keysMax: 7 });
+    const kinds = (await eventsIn(app, '--user', 'eve')).map(({ kind }) => kind);
+    expect(kinds).toEqual(['owner_deleted', 'created', 'owner_changed']);
+  },
+);
