@@ -7,9 +7,9 @@ import { served, startCluster } from '../../support/cluster.ts';
 import { databaseOf, executeAt } from '../../support/database-client.ts';
 import { rows } from '../../support/everything.ts';
 import { diskFolder, temporaryFolder } from '../../support/folder.ts';
-import { createIssuer } from '../../support/issuer.ts';
+import { createIssuer, type Issuer } from '../../support/issuer.ts';
 import { keysCommand } from '../../support/keys-command.ts';
-import { startServer } from '../../support/server-process.ts';
+import { type Runtime, startServer } from '../../support/server-process.ts';
 import { STORE_MODES, startStore } from '../../support/store-mode.ts';
 import { createTestApp, TEST_SECRET } from '../../support/test-app.ts';
 import { refusedWithin } from '../../support/wait-for.ts';
@@ -33,23 +33,32 @@ test.each(['embedded', 'remote', 'replica'] as const)(
   },
 );
 
-test('a server on Deno takes a workload’s token, and refuses it within the bound of its rule’s end', async () => {
-  await using issuer = await createIssuer();
+/** A server on a file, with a rule of this issuer. */
+async function startWithRule(runtime: Runtime, issuer: Issuer) {
   const env = {
     DATABASE_URL: `file:${diskFolder()}/keys.db`,
     JWT_SECRET: TEST_SECRET,
-    PUBLIC_URL: 'https://tools.example',
+    PUBLIC_URL: 'http://localhost:1',
   };
-  await using server = await startServer({ runtime: 'deno', env });
+  const server = await startServer({ runtime, env });
   const keys = async (...args: string[]) => (await keysCommand(env, args)).stdout.trim();
   const id = await keys('create', '--user', 'acme', '--name', 'n', '--scope', 'read', '--no-secret');
   const rule = await keys('rule', 'add', id, '--issuer', issuer.url, '--subject', SUBJECT);
   const nowS = Math.floor(Date.now() / 1000);
-  const token = await issuer.token({ sub: SUBJECT, aud: env.PUBLIC_URL, iat: nowS, exp: nowS + 300 });
-  const headers = { 'x-api-key': token, host: 'tools.example' };
-  const use = async () => (await fetch(`${server.url}/tools/get_data`, { method: 'POST', headers })).status;
+  return Object.assign(server, {
+    token: (jti: string) => issuer.token({ sub: SUBJECT, aud: env.PUBLIC_URL, iat: nowS, exp: nowS + 300, jti }),
+    use: (token: string) => fetch(`${server.url}/tools/get_data`, { method: 'POST', headers: { 'x-api-key': token } }),
+    endRule: () => keys('rule', 'remove', rule),
+  });
+}
+
+test('a server on Deno takes a workload’s token, and refuses it within the bound of its rule’s end', async () => {
+  await using issuer = await createIssuer();
+  await using server = await startWithRule('deno', issuer);
+  const token = await server.token('a');
+  const use = async () => (await server.use(token)).status;
   expect(await use()).toBe(200);
-  await keys('rule', 'remove', rule);
+  await server.endRule();
   await refusedWithin(1000, use);
 });
 
@@ -101,28 +110,16 @@ test.each(rows(['bun', 'deno'] as const, 1))(
       await answer.promise;
       return Response.json({ keys: issuer.keys.map(({ jwk }) => jwk) });
     });
-    const env = {
-      DATABASE_URL: `file:${diskFolder()}/keys.db`,
-      JWT_SECRET: TEST_SECRET,
-      PUBLIC_URL: 'http://localhost:1',
-    };
-    await using server = await startServer({ runtime, env });
-    const keys = async (...args: string[]) => (await keysCommand(env, args)).stdout.trim();
-    const id = await keys('create', '--user', 'acme', '--name', 'n', '--scope', 'read', '--no-secret');
-    const rule = await keys('rule', 'add', id, '--issuer', issuer.url, '--subject', SUBJECT);
-    const nowS = Math.floor(Date.now() / 1000);
-    const token = (jti: string) => issuer.token({ sub: SUBJECT, aud: env.PUBLIC_URL, iat: nowS, exp: nowS + 300, jti });
-    const use = (one: string) =>
-      fetch(`${server.url}/tools/get_data`, { method: 'POST', headers: { 'x-api-key': one } });
-    const tokens = [await token('a'), await token('b')];
-    const waiting = tokens.map(use);
+    await using server = await startWithRule(runtime, issuer);
+    const tokens = [await server.token('a'), await server.token('b')];
+    const waiting = tokens.map(server.use);
     await asked.promise;
     server.signal('SIGSTOP');
-    await keys('rule', 'remove', rule);
+    await server.endRule();
     await Bun.sleep(BOUND_MS); // what it read before counts so long
     answer.resolve();
     server.signal('SIGCONT');
     for (const { status } of await Promise.all(waiting)) expect([401, 503]).toContain(status);
-    for (const one of tokens) expect((await served(() => use(one))).status).toBe(401);
+    for (const one of tokens) expect((await served(() => server.use(one))).status).toBe(401);
   },
 );
