@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { announced, storedChildren } from '../../store/stored.ts';
-import { ACCESS_TOKEN, childOf, EXCHANGE, exchange, exchangeForm } from '../../support/children.ts';
+import { ACCESS_TOKEN, childOf, exchange } from '../../support/children.ts';
 import { postJson } from '../../support/client.ts';
 import { testClock } from '../../support/clock.ts';
 import { databaseOf, executeAt } from '../../support/database-client.ts';
@@ -14,7 +14,6 @@ import {
   createTestApp,
   eventsIn,
   listedKeys,
-  readResponse,
   sharedApp,
   type TestApp,
 } from '../../support/test-app.ts';
@@ -125,17 +124,6 @@ describe('an exchange', async () => {
     expect(await storedChildren(databaseOf(app))).toEqual(before);
   });
 
-  test('with a field twice, or not as a form, is refused', async () => {
-    const post = async (body: BodyInit, type?: string) =>
-      readResponse(
-        await fetch(`${app.url}/token`, { method: 'POST', body, ...(type && { headers: { 'content-type': type } }) }),
-      );
-    const twice = exchangeForm(parent.key);
-    twice.append('scope', 'write');
-    expect((await post(twice)).body).toEqual(refusal('invalid_request'));
-    expect((await post('{}', 'application/json')).status).toBe(415);
-  });
-
   test('by whoever may not is one answer, before scope and resource are looked at', async () => {
     const made = async (change?: (key: { id: string; key: string }) => Promise<unknown>, scopes = PARENT.scopes) => {
       const key = await app.createKey('alice', { ...PARENT, scopes });
@@ -160,14 +148,6 @@ describe('an exchange', async () => {
       }
     }
   });
-});
-
-test('it needs no variable; metadata names it only where there is some', async () => {
-  await using app = await createTestApp();
-  expect((await fetch(`${app.url}/.well-known/oauth-authorization-server`)).status).toBe(404);
-  await using device = await createTestApp({ env: { OAUTH_DEVICE: '1' } });
-  const metadata = await (await fetch(`${device.url}/.well-known/oauth-authorization-server`)).json();
-  expect(metadata).toMatchObject({ grant_types_supported: expect.arrayContaining([EXCHANGE]) });
 });
 
 type End = (app: TestApp, made: { id: string; key: string; owner: string }) => Promise<unknown>;

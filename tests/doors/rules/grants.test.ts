@@ -1,7 +1,7 @@
 // POST /token with a workload's token: both grant types.
 
 import { describe, expect, test } from 'bun:test';
-import { ACCESS_TOKEN, JWT_BEARER as BEARER, EXCHANGE, exchange } from '../../support/children.ts';
+import { ACCESS_TOKEN, JWT_BEARER as BEARER, exchange } from '../../support/children.ts';
 import { testClock } from '../../support/clock.ts';
 import { adminOf, bearer, eventsIn, readResponse } from '../../support/test-app.ts';
 import { SUBJECT, startWorkload, type Workload } from './workload.ts';
@@ -122,12 +122,4 @@ describe('token-exchange', () => {
     app.clock.advance(1000);
     expect((await app.useKey(body.access_token)).status).toBe(401);
   });
-});
-
-test('the metadata names both grants', async () => {
-  await using workload = await startWorkload({ env: { OAUTH_REDIRECTS: 'loopback' } });
-  const metadata = await fetch(`${workload.app.url}/.well-known/oauth-authorization-server`).then((r) => r.json());
-  expect(metadata.grant_types_supported).toContain(BEARER);
-  expect(metadata.grant_types_supported).toContain(EXCHANGE);
-  expect(metadata.token_endpoint_auth_methods_supported).toEqual(['none']);
 });

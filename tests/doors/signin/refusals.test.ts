@@ -209,11 +209,11 @@ test.each(OF_CODE)('%s: the code is still good, once', async (_, changed, error)
 });
 
 test('a body that is not the right one is described, too', async () => {
-  const gone = (await json('/token', {})).json();
-  expect(await gone).toEqual({
-    error: 'invalid_request',
-    error_description: 'Content-Type must be application/x-www-form-urlencoded',
-  });
+  const gone = await json('/token', {});
+  expect([gone.status, await gone.json()]).toEqual([
+    415,
+    { error: 'invalid_request', error_description: 'Content-Type must be application/x-www-form-urlencoded' },
+  ]);
   const big = await json('/register', { redirect_uris: ['http://127.0.0.1/'], x: 'x'.repeat(17_000) });
   expect([big.status, await big.json()]).toEqual([
     413,
