@@ -1,7 +1,7 @@
 // Tools that ask, and rounds of calls to them, in 2026-07-28.
 
 import * as v from 'valibot';
-import { defineTool, form, ok, type ToolDeps } from '../../src/start/package/index.ts';
+import { type Call, defineTool, form, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { postModern } from './mcp.ts';
 import { createTestApp, insertKey, type TestApp } from './test-app.ts';
 import { anyone, facts, noInput } from './tools.ts';
@@ -32,27 +32,18 @@ const greet = ({ guards }: ToolDeps) =>
   });
 
 /** Asks for a person once. */
-export const ask = ({ guards }: ToolDeps, name = 'ask') =>
-  defineTool(guards.apiKey, {
-    ...facts(name),
-    input,
-    output,
-    run(_input, call) {
-      const asked = call.ask({ who: person('Who are you?') });
-      return asked.ok ? ok({ answers: asked.value }) : asked;
-    },
-  });
+const asking = (name: string) => ({
+  ...facts(name),
+  input,
+  output,
+  run(_input: unknown, call: Call) {
+    const asked = call.ask({ who: person('Who are you?') });
+    return asked.ok ? ok({ answers: asked.value }) : asked;
+  },
+});
 
-const mine = ({ guards }: ToolDeps) =>
-  defineTool(guards.userJwt, {
-    ...facts('mine'),
-    input,
-    output,
-    run(_input, call) {
-      const asked = call.ask({ who: person('Who are you?') });
-      return asked.ok ? ok({ answers: asked.value }) : asked;
-    },
-  });
+export const ask = ({ guards }: ToolDeps, name = 'ask') => defineTool(guards.apiKey, asking(name));
+const mine = ({ guards }: ToolDeps) => defineTool(guards.userJwt, asking('mine'));
 
 /** Asks all there is at once, whoever calls. */
 export const everything = defineTool(anyone, {

@@ -27,15 +27,22 @@ export interface ClientKind {
 
 const INFO = { name: 'test', version: '1' };
 
+const of = (
+  client: Pick<Client | v2.Client, 'listTools' | 'callTool' | 'close'>,
+  steps: Pick<Connection, 'connect' | 'finishAuth'>,
+): Connection => ({
+  ...steps,
+  listTools: () => client.listTools(),
+  callTool: (call) => client.callTool(call),
+  close: () => client.close(),
+});
+
 export function ofV1(transport: Transport & { finishAuth(code: string): Promise<void> }): Connection {
   const client = new Client(INFO);
-  return {
+  return of(client, {
     connect: () => client.connect(transport),
-    listTools: () => client.listTools(),
-    callTool: (call) => client.callTool(call),
     finishAuth: (back) => transport.finishAuth(back.get('code') ?? ''),
-    close: () => client.close(),
-  };
+  });
 }
 
 function ofV2(
@@ -43,13 +50,10 @@ function ofV2(
   mode?: v2.VersionNegotiationMode,
 ): Connection {
   const client = new v2.Client(INFO, mode === undefined ? {} : { versionNegotiation: { mode } });
-  return {
+  return of(client, {
     connect: () => client.connect(transport),
-    listTools: () => client.listTools(),
-    callTool: (call) => client.callTool(call),
     finishAuth: (back) => transport.finishAuth(back),
-    close: () => client.close(),
-  };
+  });
 }
 
 const v2Http = (mode?: v2.VersionNegotiationMode): ClientKind => ({
