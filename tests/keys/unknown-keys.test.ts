@@ -9,8 +9,8 @@ import { createTokenBuckets } from '../../src/ground/limits/rates.ts';
 import type { Caller } from '../../src/keys/actor.ts';
 import type { Found } from '../../src/keys/store.ts';
 import { createUnknownKeys } from '../../src/keys/unknown-keys.ts';
-import { createLog } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
+import { collectedLog } from '../support/collected-log.ts';
 import { startSlowStore } from '../support/slow-store.ts';
 import { AS_OF, record } from '../support/stores.ts';
 import { bearer, COUNTED, createTestApp, NO_CONNECTION, type TestApp, type TestResponse } from '../support/test-app.ts';
@@ -128,21 +128,7 @@ function counted({ slow, good = null }: Counted = {}) {
     ownerCounts: null,
     asOf: AS_OF,
   });
-  let logged = '';
-  const log = createLog({
-    level: 'warn',
-    clock,
-    write: async (chunk) => {
-      logged += new TextDecoder().decode(chunk);
-    },
-  });
-  const lines = async () => {
-    await log.flush();
-    return logged
-      .split('\n')
-      .filter(Boolean)
-      .map((line) => JSON.parse(line));
-  };
+  const { log, lines } = collectedLog('warn', clock);
   const unknownKeys = createUnknownKeys(
     async (keyHashes) => {
       statements.push(keyHashes);

@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { createLog, systemClock } from '../../src/start/package/index.ts';
+import { collectedLog } from '../support/collected-log.ts';
 import { databaseOf, executeAt } from '../support/database-client.ts';
 import { call, post, request } from '../support/mcp.ts';
 import { bearer, createTestApp, fingerprint, type LogLine, type TestApp } from '../support/test-app.ts';
@@ -106,7 +107,9 @@ describe('events', () => {
     for (const keyId of [key, 'x', 'A'.repeat(32), '0'.repeat(33), ` ${'0'.repeat(32)}`]) {
       await app.call('revoke_api_key', { keyId }, await bearer(app, 'alice'));
     }
-    for (const line of await named(app, 'API key revoked')) {
+    const lines = await named(app, 'API key revoked');
+    expect(lines).toHaveLength(5);
+    for (const line of lines) {
       expect(line).toMatchObject({ userId: 'alice', changed: false });
       expect(line).not.toHaveProperty('keyId');
     }
@@ -166,20 +169,8 @@ describe('events', () => {
 });
 
 describe('the writer', () => {
-  const collected = (level: 'debug' | 'info' = 'info') => {
-    const chunks: string[] = [];
-    const log = createLog({
-      level,
-      clock: systemClock,
-      write: async (chunk) => {
-        chunks.push(new TextDecoder().decode(chunk));
-      },
-    });
-    return { log, chunks };
-  };
-
   test('each line is one JSON object, whatever is in it, and many share one write', async () => {
-    const { log, chunks } = collected();
+    const { log, chunks } = collectedLog();
     log.info('started', { text: 'a\nb\u2028\0', nested: { deep: [1] }, nothing: undefined });
     log.warn('tool failed', { userId: 1n, nested: { deep: [1] }, cut: '\ud83d \\ud83d' });
     await log.flush();
@@ -193,7 +184,7 @@ describe('the writer', () => {
   });
 
   test('a secret that a library quotes is cut out, and the line stays JSON', async () => {
-    const { log, chunks } = collected();
+    const { log, chunks } = collectedLog();
     const key = `sk_live_${'a1'.repeat(32)}`;
     log.error('internal error', { error: new Error(`bad key "${key}" with hash ${'0f'.repeat(32)}`) });
     log.info('started', { held: [key] });
@@ -221,14 +212,14 @@ describe('the writer', () => {
       'object without a JSON form',
     ],
   ])('whatever was thrown is logged: %s', async (_what, error, shown) => {
-    const { log, chunks } = collected();
+    const { log, chunks } = collectedLog();
     log.error('internal error', { tool: 'x', error });
     await log.flush();
     expect(JSON.parse(chunks.join(''))).toMatchObject({ tool: 'x', error: shown });
   });
 
   test('of a long error the beginning and the end are logged, and no half of a secret', async () => {
-    const { log, chunks } = collected();
+    const { log, chunks } = collectedLog();
     const key = `sk_live_${'a1'.repeat(32)}`;
     const quoted = `${'x'.repeat(16_340)} ${key}${' y'.repeat(5_000_000)} ${key} ${'z'.repeat(16_300)}`;
     for (const error of [new Error(quoted), quoted]) log.error('internal error', { error });
@@ -244,7 +235,7 @@ describe('the writer', () => {
   });
 
   test('of a long error that is full of secrets none is logged, nor half of one', async () => {
-    const { log, chunks } = collected();
+    const { log, chunks } = collectedLog();
     const key = `sk_live_${'a1'.repeat(32)}`;
     const token = `eyJhbGciOiJIUzI1NiJ9.${'b2'.repeat(200)}.${'b2'.repeat(30)}`;
     const hash = 'c3'.repeat(32);
@@ -263,7 +254,7 @@ describe('the writer', () => {
   });
 
   test('a hash is cut out after a line break or another control character too, and the line stays JSON', async () => {
-    const { log, chunks } = collected();
+    const { log, chunks } = collectedLog();
     const hash = '0f'.repeat(32);
     log.error('internal error', { error: new Error(`bad hash:\n${hash}`) });
     log.warn('tool failed', {

@@ -1,25 +1,14 @@
 // Outages: one line when one begins, one when it ends.
 
 import { expect, test } from 'bun:test';
-import { createLog } from '../../src/start/package/index.ts';
 import { createOutageLog, type OutageEvents } from '../../src/watch/outage.ts';
 import { testClock } from '../support/clock.ts';
+import { collectedLog } from '../support/collected-log.ts';
 
 async function linesOf(events: OutageEvents, happens: (outage: ReturnType<typeof createOutageLog>) => void) {
-  let written = '';
-  const log = createLog({
-    level: 'info',
-    clock: testClock(),
-    write: async (chunk) => {
-      written += new TextDecoder().decode(chunk);
-    },
-  });
+  const { log, lines } = collectedLog('info', testClock());
   happens(createOutageLog(log, events));
-  await log.flush();
-  const lines = written.split('\n').filter(Boolean);
-  return lines
-    .map((line) => JSON.parse(line))
-    .map(({ level, event, reason }) => [level, event, reason].join(' ').trim());
+  return (await lines()).map(({ level, event, reason }) => [level, event, reason].join(' ').trim());
 }
 
 const EVENTS = { on: 'database not opened', off: 'database opened' } as const;

@@ -1,31 +1,19 @@
 // Lines that callers can cause at will: one a second for each bucket, 100 a second in all.
 
 import { expect, test } from 'bun:test';
-import { createLog } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
+import { collectedLog } from '../support/collected-log.ts';
 
 const LINES_PER_S = 100;
 
 /** Has lines written for buckets; says of each whether it was, and if so, how many were left out before. */
 function writer() {
   const clock = testClock();
-  let written = '';
-  const log = createLog({
-    level: 'warn',
-    clock,
-    write: async (chunk) => {
-      written += new TextDecoder().decode(chunk);
-    },
-  });
+  const { log, chunks, lines } = collectedLog('warn', clock);
   async function suppressedOf(...buckets: string[]): Promise<(number | null)[]> {
-    written = '';
+    chunks.length = 0;
     for (const bucket of buckets) log.warnThrottled('request refused', bucket, { bucket });
-    await log.flush();
-    const found = new Map<string, number>();
-    for (const line of written.split('\n').filter(Boolean)) {
-      const { bucket, suppressed } = JSON.parse(line);
-      found.set(bucket, suppressed);
-    }
+    const found = new Map<string, number>((await lines()).map(({ bucket, suppressed }) => [bucket, suppressed]));
     return buckets.map((bucket) => {
       const suppressed = found.get(bucket) ?? null;
       found.delete(bucket); // the same bucket once more had no line
