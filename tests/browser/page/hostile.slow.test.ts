@@ -97,12 +97,13 @@ describeInBrowser('other windows', (browser) => {
 describeInBrowser('bad timing', (browser) => {
   test('two clicks create one key', async () => {
     await using app = await appForBrowser();
-    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, requests }) => {
       await page.getByRole('textbox', { name: 'Name' }).fill('clicked twice');
       await page.getByRole('textbox', { name: /scopes/i }).fill('read');
       await page.getByRole('button', { name: 'Create key' }).dblclick();
       await page.getByRole('heading', { name: 'clicked twice' }).waitFor();
       await page.getByText('1 key', { exact: true }).waitFor();
+      expect(requests.filter((request) => request.endsWith('/create_api_key'))).toHaveLength(1);
     });
   });
 
