@@ -1,6 +1,6 @@
 // The server on Deno: the same program behind another runtime's HTTP, signals and files.
 
-import { describe, expect, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import { symlinkSync, writeFileSync } from 'node:fs';
 import { connect as connectHttp2, constants } from 'node:http2';
 import type { Socket } from 'node:net';
@@ -72,10 +72,9 @@ test('a user token of 20,000 characters, which Bun takes in no header, is refuse
 });
 
 test('its environment can be asked for symbols too', async () => {
-  const root = join(import.meta.dir, '../..');
-  const server = join(root, 'src/main.deno.ts');
+  const server = join(ROOT, 'src/main.deno.ts');
   const folder = diskFolder();
-  for (const name of ['node_modules', 'package.json']) symlinkSync(join(root, name), join(folder, name));
+  for (const name of ['node_modules', 'package.json']) symlinkSync(join(ROOT, name), join(folder, name));
   const script = join(folder, 'ask.ts');
   const text = `import { runtime } from '${server}';
 console.log(String(runtime.env), runtime.env.PORT, runtime.env.TOOL_A);`;
@@ -146,8 +145,9 @@ test('bad input gets on Deno what it gets on Bun', async () => {
   expect([head.status, await head.text()]).toEqual([200, '']);
 });
 
-describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
-  test('a request over HTTP/1.1 without Host, or with an empty or a second one, is refused', async () => {
+test.each(['bun', 'deno'] as const)(
+  'on %s a request over HTTP/1.1 without Host, or with an empty or a second one, is refused',
+  async (runtime) => {
     await using server = await startServer({ runtime, env: { JWT_SECRET: TEST_SECRET } });
     const statusOf = async (head: string) => {
       const connection = await openHttpSocket(server.url);
@@ -167,8 +167,8 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     // Old probes. Deno doesn't tell HTTP/1.0 from 1.1, so there only health responds to them.
     expect(await statusOf('GET /mcp/health HTTP/1.0\r\n')).toBe(200);
     expect(await statusOf('GET / HTTP/1.0\r\n')).toBe(runtime === 'bun' ? 200 : 400);
-  });
-});
+  },
+);
 
 test.each(['bun', 'deno'] as const)('a Host that is none takes no demand from /verify, on %s', async (runtime) => {
   await using server = await startServer({ runtime, env: { JWT_SECRET: TEST_SECRET } });

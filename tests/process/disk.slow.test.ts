@@ -22,7 +22,7 @@ import { transportOf } from '../support/transports.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const mountable = canMount();
-if (!mountable) console.warn('disk.test.ts is skipped: mounting a tmpfs takes root');
+if (!mountable) console.warn('disk.slow.test.ts is skipped: mounting a tmpfs takes root');
 
 const FAILED_WRITES = 1000;
 /** Failed connections are closed by the garbage collector, so some stand open at any time. */
