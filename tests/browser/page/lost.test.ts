@@ -338,8 +338,8 @@ describeInBrowser('an answer that is older than what is shown', (browser) => {
       await press(page, 'Refresh');
       await children.held;
       await confirm(page, 'End', 'first');
+      await page.getByRole('button', { name: 'End second' }).waitFor(); // the question, which hid both, is gone
       await page.getByRole('button', { name: 'End first' }).waitFor({ state: 'detached' });
-      await page.getByRole('button', { name: 'End second' }).waitFor();
       await children.letGo();
       expect(await page.getByRole('button', { name: 'End first' }).count()).toBe(0);
     });
