@@ -29,7 +29,7 @@ const BESIDE: Readonly<Record<string, readonly string[]>> = {
   mcp: ['calls', 'tools', 'security', 'doors/sse', 'doors/signin/challenges'],
   web: ['api', 'calls', 'security', 'mcp', 'doors/sse'],
   api: ['security', 'doors/together', 'doors/children'],
-  'doors/admin': ['doors/owners', 'doors/together', 'commands/keys', 'commands/import'],
+  'doors/admin': ['doors/children', 'doors/owners', 'doors/together', 'commands/keys', 'commands/import'],
   'doors/owners': ['doors/admin', 'doors/together', 'uses', 'commands/keys'],
   'doors/children': ['doors/together', 'doors/rules', 'store'],
   'doors/copies': ['store'],

@@ -24,6 +24,7 @@ test.each([
   ['const a = { ...b, c };', ['const a = { ...{}, c };']],
   ['try { b(); } finally { c(); }', ['try { b(); } finally {}', 'try { ; }', 'finally { ; }']],
   ['await a.b();', [';']],
+  ['const a = b.toString();', []],
   ["log.warn('a', { b });", []],
   ["const a = 'DELETE FROM b WHERE c = 1 AND d < 2 AND e';", [" WHERE c = 1 AND e';", " WHERE c = 1 AND d < 2 '"]],
   ['const a = `plain AND text`; type B = true;', []],

@@ -30,7 +30,7 @@ const OTHER_OPERATOR: Readonly<Record<string, string>> = {
   '&&': '||',
   '||': '&&',
 };
-const OTHER_METHOD: Readonly<Record<string, string>> = { every: 'some', some: 'every', min: 'max', max: 'min' };
+const OTHER_METHOD = new Map(Object.entries({ every: 'some', some: 'every', min: 'max', max: 'min' }));
 /** Methods without which a call may go unnoticed: what they leave out, bound or order. */
 const OMITTED_METHOD = /^(filter|slice|sort)$/;
 const OMITTED_FUNCTION = /^(Math\.(min|max)|Object\.freeze)$/;
@@ -96,7 +96,7 @@ function changesOf(node: Node, source: string): Change[] {
       return [[node.start, node.end, String(!node.value)]];
     case 'MemberExpression': {
       const property = node.property as Node;
-      const other = OTHER_METHOD[String(property.name)];
+      const other = OTHER_METHOD.get(String(property.name));
       return other === undefined || node.computed ? [] : [[property.start, property.end, other]];
     }
     case 'ExpressionStatement':
