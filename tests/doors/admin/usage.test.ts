@@ -109,6 +109,8 @@ test('days that are kept no longer are named, and their lines say so', async () 
   expect((await keys('usage', '--days', '91')).code).toBe(0); // from the oldest on
   expect(await usage('--days', '91')).toMatchObject([{ complete: true }]);
   expect((await keys('usage', '--days', '63')).code).toBe(0);
+  await change(`INSERT INTO ended_uses (owner, day, units) VALUES ('acme', ${TODAY - 95}, 2)`); // of a deleted key
+  expect(await usage('--days', '96')).toMatchObject([{ units: 6, complete: true }]);
 });
 
 test.each([
