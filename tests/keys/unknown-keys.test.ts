@@ -389,3 +389,16 @@ test('a key that comes from two addresses at once is refused to neither because 
   expect(await good).toBe(200);
   await Promise.all(flood);
 });
+
+test('a key that nobody has is refused, too, if a change is polled while it is looked up', async () => {
+  await using slow = await startSlowStore();
+  await using app = await createTestApp({ store: slow.store, env: PATIENT });
+  const { id: keyId } = await app.createKey('alice');
+  const [guessed = ''] = guesses(1, 1);
+  const read = slow.delayReadOf(guessed);
+  const used = app.useKey(guessed);
+  await read.made;
+  await app.call('delete_api_key', { keyId }, await bearer(app, 'alice'));
+  read.release();
+  expect((await used).status).toBe(401);
+});

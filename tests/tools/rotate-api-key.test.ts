@@ -1,7 +1,7 @@
 // rotate_api_key: which secret is accepted when, what owners are told, and what can't be rotated.
 
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
-import { post, postModern, request } from '../support/mcp.ts';
+import { call, post, postModern, request } from '../support/mcp.ts';
 import {
   bearer,
   createTestApp,
@@ -184,6 +184,8 @@ describe('what can’t be rotated', () => {
     await app.keys('update', id, '--scope', 'read', '--scope', 'introspect');
     const refused = await rotate(app, id);
     expect(refused).toMatchObject({ status: 403, body: { code: 'scope_not_granted' } });
+    const { body } = await post(app, call('rotate_api_key', { keyId: id }), await bearer(app, 'alice'));
+    expect(body.result.content[1].text).toBe('You may give these scopes: read');
     expect(await statuses(app, key)).toEqual([200]);
   });
 
