@@ -171,6 +171,7 @@ test('a call that costs more than a lease has is a question', async () => {
   const before = alone.questions();
   expect((await ofAlone.verify(key, { cost: 300 })).ok).toBe(true);
   expect(alone.questions() - before).toBe(1);
+  expect((await ofAlone.verify(key, { cost: 1 })).ok).toBe(true);
   expect(await ofAlone.verify(key, { cost: 20 })).toMatchObject({ status: 429 });
 });
 
