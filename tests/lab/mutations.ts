@@ -21,10 +21,10 @@ const USUAL = { TEST_ROWS: 'usual', BUN_JSC_useDFGJIT: '0', BUN_GC_TIMER_DISABLE
 const DECIDES = ['keys', 'calls', 'uses', 'store', 'doors', 'mcp', 'users', 'web', 'api'];
 /** How the paths of tests begin that look at a room's decisions, beside those of the room. */
 const BESIDE: Readonly<Record<string, readonly string[]>> = {
-  keys: ['tools', 'security', 'doors/together'],
+  keys: ['tools', 'security', 'doors/together', 'doors/owners', 'doors/admin', 'doors/services/lease', 'uses'],
   store: ['keys', 'uses', 'doors/admin'],
   uses: ['calls', 'api', 'tools', 'doors/owners', 'doors/admin'],
-  users: ['security', 'doors/together', 'mcp'],
+  users: ['security', 'doors/together', 'doors/rules/whose', 'mcp', 'api/production', 'config'],
   calls: ['tools', 'security', 'api', 'mcp'],
   mcp: ['calls', 'tools', 'security', 'doors/sse', 'doors/signin/challenges'],
   web: ['api', 'calls', 'security', 'mcp', 'doors/sse'],
