@@ -353,6 +353,31 @@ test('close waits for a question under way that reports units, and all are count
   await waitFor(() => isCounted(9));
 }, 180_000);
 
+test('close waits for the question of a check that reports what others have used', async () => {
+  await using at = await startServers('embedded', ['bun'], { REVOCATION_LAG_MAX_MS: '60000' });
+  const { key } = await at.createKey('alice', ['read'], { rateLimit: { requests: 1000, window: '1h' } });
+  const verifier = createVerifier({ url: at.url, ...(await at.createKey('operator', ['introspect'])) });
+  for (let checks = 0; checks < 2; checks += 1) expect((await verifier.verify(key)).ok).toBe(true);
+  const [asked, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  at.between = async (path, passOn) => {
+    if (path !== '/introspect') return passOn();
+    asked.resolve();
+    await released.promise;
+    return passOn();
+  };
+  const check = verifier.verify(key, { cost: 100 });
+  await asked.promise;
+  let isClosed = false;
+  const closing = verifier.close().then(() => {
+    isClosed = true;
+  });
+  await Bun.sleep(100);
+  expect(isClosed).toBe(false);
+  released.resolve();
+  await closing;
+  expect((await check).ok).toBe(true);
+}, 180_000);
+
 test('close reports what a question would have that still waits for its turn', async () => {
   await using lent = await lendTen();
   const { key, verifier, isCounted } = lent;
