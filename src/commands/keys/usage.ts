@@ -1,7 +1,6 @@
 // `keys usage`: what owners or keys have used in a month, or in days, for bills.
 
 import { createAdminStore, type Days, keptDays, type UsageQuery, type Used, usageOf } from '../../doors/admin/index.ts';
-import { dayAt, monthOf } from '../../ground/limits/rates.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import type { Database } from '../../store/database.ts';
 import { command } from '../command.ts';
@@ -38,7 +37,7 @@ export const verb = command({
   },
   async run({ options: { month, days, by = 'owner', owner, json }, io }) {
     if (month !== undefined && days !== undefined) throw new UsageError('expected --month or --days');
-    const today = dayAt(Date.now());
+    const today = Math.floor(Date.now() / MS_PER_DAY);
     const period = days === undefined ? daysOfMonth(month, today) : { from: today - days + 1, to: today };
     await withStoreToRead(io, async ({ db }) => {
       const missing = await missingIn(db, period, today);
@@ -55,9 +54,11 @@ export const verb = command({
 });
 
 function daysOfMonth(month: string | undefined, today: number): Days {
-  const { first, last } = monthOf(month === undefined ? today : dayAt(Date.parse(month))); // UTC
-  if (first > today) throw new UsageError('--month: expected one that has begun');
-  return { from: first, to: Math.min(last, today) };
+  const first = new Date(`${month ?? dayText(today).slice(0, 'YYYY-MM'.length)}-01`); // UTC
+  const from = first.getTime() / MS_PER_DAY;
+  const next = first.setUTCMonth(first.getUTCMonth() + 1) / MS_PER_DAY;
+  if (from > today) throw new UsageError('--month: expected one that has begun');
+  return { from, to: Math.min(next - 1, today) };
 }
 
 const dayText = (day: number): string => new Date(day * MS_PER_DAY).toISOString().slice(0, 'YYYY-MM-DD'.length);
