@@ -256,7 +256,7 @@ test('a quota in a list says what is left of it in its period, of each key what 
 const app = await sharedApp({ env: ADMINS });
 
 describe('settings', () => {
-  test('are set, kept where nothing is given, taken back with null, and each change is one event', async () => {
+  test('are set, kept where nothing is given, taken back with null; events and log say each change', async () => {
     const owner = 'Zoë/1';
     const plan = { rateLimit: { requests: 9, window: '10s' }, keysMax: 0, metadata: { plan: 'pro', seats: '5' } };
     expect((await setOwner(app, { owner, ...plan })).body).toMatchObject({ ...NOTHING_SET, ...plan, owner, keys: 0 });
@@ -265,6 +265,7 @@ describe('settings', () => {
     await setOwner(app, { owner, metadata: {}, blocked: true });
     const back = { rateLimit: null, quota: null, keysMax: null, metadata: null, blocked: null };
     expect((await setOwner(app, { owner, ...back })).body).toMatchObject({ ...NOTHING_SET, owner });
+    for (const blocked of [true, true, false]) await setOwner(app, { owner, blocked });
     const events = await eventsIn(app, '--user', owner);
     expect(events.map(({ kind, fields }) => [kind, fields] as unknown)).toEqual([
       ['owner_changed', ['rateLimit', 'keysMax', 'metadata']],
@@ -272,7 +273,11 @@ describe('settings', () => {
       ['blocked', undefined],
       ['owner_changed', ['rateLimit', 'keysMax']],
       ['unblocked', undefined],
+      ['blocked', undefined],
+      ['unblocked', undefined],
     ]);
+    const lines = (await app.log()).filter((line) => line.event === 'Owner updated' && line.owner === owner);
+    expect(lines).toHaveLength(5);
     expect(await app.keys('owners', '--json')).not.toContain(owner);
   });
 
