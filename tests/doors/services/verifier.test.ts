@@ -262,7 +262,8 @@ describe('one that is set up wrongly', () => {
   });
 
   test.each([
-    ['without an id', { id: '' }, 'id'],
+    ['with an empty id', { id: '' }, 'id'],
+    ['without an id', { id: undefined as never }, 'id'],
     ['without a key', { key: '' }, 'key'],
     ...[
       '',
