@@ -507,10 +507,17 @@ test('a bound parent binds its children; an unbound one may bind them', async ()
       200, 401, 401,
     ]);
   }
-  const free = await childOf(app, unbound.key);
-  await run(app, `UPDATE api_keys SET resource = 'https://other.example' WHERE id = '${unbound.id}'`);
+});
+
+test('a parent that a shell binds later binds the children that it has', async () => {
+  await using app = await createTestApp({ store: 'embedded', env: { OAUTH_RESOURCES: 'https://other.example' } });
+  const parent = await app.createKey('alice', PARENT);
+  const { key } = await childOf(app, parent.key);
+  expect(await statusOf(app, key)).toBe(200);
+  await run(app, `UPDATE api_keys SET resource = 'https://other.example' WHERE id = '${parent.id}'`);
   app.clock.advance(1001);
-  expect([await at(free.key, 'https://other.example'), await statusOf(app, free.key)]).toEqual([200, 401]);
+  const verified = await fetch(`${app.url}/verify?resource=https://other.example`, { headers: { 'x-api-key': key } });
+  expect([verified.status, await statusOf(app, key)]).toEqual([200, 401]);
 });
 
 test('the access log names the parent of a child that was used, and of one that was refused', async () => {
@@ -545,7 +552,4 @@ test('/introspect names the parent, and ends with the earlier end', async () => 
   });
 });
 
-async function run(app: TestApp, sql: string) {
-  const rows = await executeAt(databaseOf(app), sql);
-  return rows;
-}
+const run = (app: TestApp, sql: string) => executeAt(databaseOf(app), sql);
