@@ -1,7 +1,7 @@
 // The ideal script: all that a call with a key is promised, in one file for this one call. It reads the body, hashes the
 // key, finds its record in a Map, checks state, end and scope, counts the call in the key's window and day, encodes the
-// output and its two headers, writes a line of the log, and lets the responses of a turn leave together. The response to
-// repeat and the key come as arguments; over MCP it copies the request's id.
+// output and what is left of the limit, writes a line of the log, and lets the responses of a turn leave together. The
+// response to repeat, with all its headers, and the key come as arguments; over MCP it copies the request's id.
 
 import { hash } from 'node:crypto';
 import type { CannedResponse } from '../loads.ts';
@@ -21,7 +21,7 @@ const { headers, body } = JSON.parse(process.argv[2] ?? '') as CannedResponse;
 const key = process.argv[3] ?? '';
 const output = JSON.parse(body);
 const isMcp = output.jsonrpc === '2.0';
-const contentType = headers['content-type'] ?? 'application/json';
+const sent = new Headers(headers);
 const known = new Map([
   [
     hash('sha256', key, 'hex'),
@@ -76,12 +76,6 @@ listen(async (request) => {
   if (isMcp && (message.method !== 'tools/call' || message.params?.name !== 'get_data'))
     return refused(404, 'not_found');
   const text = JSON.stringify(isMcp ? { ...output, id: message.id } : output);
-  return new Response(text, {
-    headers: {
-      'Content-Type': contentType,
-      'Cache-Control': 'no-store',
-      'RateLimit-Policy': `"key";q=${LIMIT};w=${WINDOW_S}`,
-      RateLimit: `"key";r=${LIMIT - used.window};t=${WINDOW_S - (Math.floor(nowMs / 1000) % WINDOW_S)}`,
-    },
-  });
+  sent.set('RateLimit', `"key";r=${LIMIT - used.window};t=${WINDOW_S - (Math.floor(nowMs / 1000) % WINDOW_S)}`);
+  return new Response(text, { headers: sent });
 });
