@@ -87,9 +87,10 @@ export function createRoutes(options: ApiOptions): readonly Route[] {
     eager: config.mcpAuth === 'eager',
     log,
   });
-  const openapi = atFirstUse('api', import.meta.url, async () => (await import('./openapi.ts')).openapiRoute(tools));
-  const inWidgets = new URL('../pages/widgets/preview.ts', import.meta.url).href;
-  const preview = atFirstUse('pages/widgets', inWidgets, async () => {
+  const lazily = atFirstUse('api', import.meta.url);
+  const openapi = lazily(async () => (await import('./openapi.ts')).openapiRoute(tools));
+  const ofWidgets = atFirstUse('pages/widgets', new URL('../pages/widgets/preview.ts', import.meta.url).href);
+  const preview = ofWidgets(async () => {
     const { previewRoute } = await import('../pages/widgets/preview.ts');
     return previewRoute({ production, revocationLagMaxMs, tools, resources: offered.resources });
   });

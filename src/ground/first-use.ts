@@ -6,20 +6,25 @@ import { once } from './cache.ts';
 import type { Awaitable } from './result.ts';
 
 /**
- * Returns a function that loads a part once, and then returns it at once. `file`: a URL like import.meta.url. It rejects if
- * the part can't be loaded, or if the files beside `file` have changed since this was called; the next use tries again.
+ * Returns what makes loaders for the files beside `file`, a URL like import.meta.url. A loader loads a part once; then it
+ * returns the part at once. It rejects if the part can't be loaded, or if the files there have changed since this was called;
+ * the next use tries again.
  */
-export function atFirstUse<T>(name: string, file: string, load: () => Promise<T>): () => Awaitable<T> {
+export function atFirstUse(name: string, file: string): <T>(load: () => Promise<T>) => () => Awaitable<T> {
   const folder = new URL('.', file);
   const before = filesIn(folder);
-  let part: T | undefined;
-  const loading = once(async () => {
-    if (filesIn(folder) !== before)
-      throw new Error(`${name}: its files have changed since the start; restart the server`);
-    part = await load();
-    return part;
-  });
-  return () => part ?? loading();
+
+  return <T>(load: () => Promise<T>) => {
+    let part: T | undefined;
+    const loading = once(async () => {
+      if (filesIn(folder) !== before) {
+        throw new Error(`${name}: its files have changed since the start; restart the server`);
+      }
+      part = await load();
+      return part;
+    });
+    return () => part ?? loading();
+  };
 }
 
 /** Returns a text that differs if a file does; empty where there are none, as in an executable. */

@@ -79,7 +79,8 @@ const FORMS: JsonObject = { elicitation: { form: {} } };
 
 /** Returns what seals and opens states, which is loaded with the first one. */
 export function openRequestStates(signing: Signing, clock: Clock): RequestStates {
-  const load = atFirstUse('mcp', import.meta.url, async () => {
+  const lazily = atFirstUse('mcp', import.meta.url);
+  const load = lazily(async () => {
     const { createRequestStates } = await import('./request-states.ts');
     return createRequestStates(signing, clock);
   });

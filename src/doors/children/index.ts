@@ -9,9 +9,8 @@ export { CHILD_LOOKUP, createChildStore } from './store.ts';
 
 /** Returns the grant types by which whoever presents a key, or a token that acts as one, makes a child of it. */
 export function openChildren(core: GrantOptions): GrantTypes {
-  const load = atFirstUse('doors/children', import.meta.url, async () =>
-    (await import('./exchange.ts')).createGrants(core),
-  );
+  const lazily = atFirstUse('doors/children', import.meta.url);
+  const load = lazily(async () => (await import('./exchange.ts')).createGrants(core));
   const grant =
     (name: 'exchange' | 'assertion'): Redeem =>
     async (form, caller) =>

@@ -9,7 +9,7 @@ import type { OwnKeyRoutesOptions } from './own-keys.ts';
 export function openPage(core: KeysPageOptions & OwnKeyRoutesOptions): DoorRoutes {
   const { config, part } = core;
   if (config.keysPage === null) return {};
-  const lazily = <T>(load: () => Promise<T>) => atFirstUse('doors/page', import.meta.url, load);
+  const lazily = atFirstUse('doors/page', import.meta.url);
   const document = lazily(async () => (await import('./document.ts')).keysPageRoute(core));
   const forAdmins = part && lazily(async () => (await import('./document.ts')).partRoute(part));
   const own = lazily(async () => (await import('./own-keys.ts')).ownKeyRoutes(core));

@@ -30,9 +30,8 @@ export const loadForOperators = () => import('./for-operators.ts');
 
 export function openRules(core: TokensOptions): Rules {
   const { feed } = core;
-  const tokens = atFirstUse('doors/rules', import.meta.url, async () =>
-    (await import('./tokens.ts')).createTokens(core),
-  );
+  const lazily = atFirstUse('doors/rules', import.meta.url);
+  const tokens = lazily(async () => (await import('./tokens.ts')).createTokens(core));
   const ask = <T>(asked: (found: Awaited<ReturnType<typeof tokens>>) => Awaitable<T>, none: T): Awaitable<T> =>
     chain(feed.holdsRules(), (hasRules) => (hasRules ? chain(tokens(), asked) : none));
   return {

@@ -8,9 +8,8 @@ import { refuseService } from './refuse.ts';
 import type { ServicesOptions } from './service.ts';
 
 export function openServices(core: ServicesOptions): DoorRoutes {
-  const load = atFirstUse('doors/services', import.meta.url, async () =>
-    (await import('./routes.ts')).servicesRoutes(core),
-  );
+  const lazily = atFirstUse('doors/services', import.meta.url);
+  const load = lazily(async () => (await import('./routes.ts')).servicesRoutes(core));
   const route = (name: 'introspect' | 'changes'): Handlers => ({
     post: async (context, body) => (await load())[name](context, body),
     refuse: (_context, problem) => refuseService(problem),

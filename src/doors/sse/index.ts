@@ -19,6 +19,7 @@ const EXPECTED_ID = 'Expected the session id that the stream began with';
 const NO_SESSION_ID = invalidInput('sessionId', EXPECTED_ID, EXPECTED_ID);
 
 export function openSse() {
+  const lazily = atFirstUse('doors/sse', import.meta.url);
   let loaded: SseRoutes | undefined;
   let isStopped = false;
 
@@ -37,7 +38,7 @@ export function openSse() {
     routes(core: SseRouteOptions): DoorRoutes {
       // Several processes share the port, so a POST might not reach the process with the stream.
       const { reusePort } = core.config;
-      const load = atFirstUse('doors/sse', import.meta.url, async () => {
+      const load = lazily(async () => {
         const { sseRoutes } = await import('./sse.ts');
         loaded = sseRoutes(core);
         if (isStopped) loaded.sessions.drain();

@@ -10,7 +10,7 @@ export const refusedWithin = (lagMaxMs: number): string =>
   `refused at once, elsewhere within ${lagMaxMs === 1000 ? 'a second' : `${lagMaxMs / 1000} seconds`}`;
 
 export function createWidgets(lagMaxMs: number): readonly Resource[] {
-  const documents = atFirstUse('pages/widgets', import.meta.url, () => import('../document.ts'));
+  const documents = atFirstUse('pages/widgets', import.meta.url)(() => import('../document.ts'));
   const widget = (name: 'api-key-created' | 'api-keys-list', title: string, description: string): Resource => ({
     uri: `ui://widget/${name}.html`,
     name,
