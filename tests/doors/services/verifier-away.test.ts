@@ -308,6 +308,31 @@ describe.each(rows(PROGRAMS, 2))('on %s', (program) => {
   }, 180_000);
 });
 
+/** Holds questions from now on, until `release`. */
+function holdQuestions(at: Servers) {
+  const released = Promise.withResolvers<void>();
+  let held = 0;
+  at.between = async (path, passOn) => {
+    if (path !== '/introspect') return passOn();
+    held += 1;
+    await released.promise;
+    return passOn();
+  };
+  return { held: () => held, release: released.resolve };
+}
+
+/** Expects that the verifier closes only after `release`. */
+async function expectCloseToWait(verifier: { close(): Promise<void> }, release: () => void): Promise<void> {
+  let isClosed = false;
+  const closing = verifier.close().then(() => {
+    isClosed = true;
+  });
+  await Bun.sleep(100);
+  expect(isClosed).toBe(false);
+  release();
+  await closing;
+}
+
 /**
  * Starts a server that lends ten units, and a verifier that has used eight, which are counted: the next check asks for more.
  * From then on questions are held until `release`. No news is late.
@@ -319,20 +344,11 @@ async function lendTen() {
   const isCounted = async (units: number) => Object.values(await at.usesOf('alice'))[0] === units;
   for (let checks = 0; checks < 8; checks += 1) expect((await verifier.verify(key)).ok).toBe(true);
   await waitFor(() => isCounted(8));
-  const released = Promise.withResolvers<void>();
-  let held = 0;
-  at.between = async (path, passOn) => {
-    if (path !== '/introspect') return passOn();
-    held += 1;
-    await released.promise;
-    return passOn();
-  };
   return {
     key,
     verifier,
     isCounted,
-    held: () => held,
-    release: released.resolve,
+    ...holdQuestions(at),
     [Symbol.asyncDispose]: () => at[Symbol.asyncDispose](),
   };
 }
@@ -342,14 +358,7 @@ test('close waits for a question under way that reports units, and all are count
   const { key, verifier, isCounted } = lent;
   expect((await verifier.verify(key)).ok).toBe(true);
   await waitFor(() => lent.held() === 1);
-  let isClosed = false;
-  const closing = verifier.close().then(() => {
-    isClosed = true;
-  });
-  await Bun.sleep(100);
-  expect(isClosed).toBe(false);
-  lent.release();
-  await closing;
+  await expectCloseToWait(verifier, lent.release);
   await waitFor(() => isCounted(9));
 }, 180_000);
 
@@ -358,23 +367,10 @@ test('close waits for the question of a check that reports what others have used
   const { key } = await at.createKey('alice', ['read'], { rateLimit: { requests: 1000, window: '1h' } });
   const verifier = createVerifier({ url: at.url, ...(await at.createKey('operator', ['introspect'])) });
   for (let checks = 0; checks < 2; checks += 1) expect((await verifier.verify(key)).ok).toBe(true);
-  const [asked, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  at.between = async (path, passOn) => {
-    if (path !== '/introspect') return passOn();
-    asked.resolve();
-    await released.promise;
-    return passOn();
-  };
+  const questions = holdQuestions(at);
   const check = verifier.verify(key, { cost: 100 });
-  await asked.promise;
-  let isClosed = false;
-  const closing = verifier.close().then(() => {
-    isClosed = true;
-  });
-  await Bun.sleep(100);
-  expect(isClosed).toBe(false);
-  released.resolve();
-  await closing;
+  await waitFor(() => questions.held() === 1);
+  await expectCloseToWait(verifier, questions.release);
   expect((await check).ok).toBe(true);
 }, 180_000);
 
